@@ -1,0 +1,16 @@
+import { defineConfig } from 'vitest/config';
+
+/** One project per kind of test, so that `npx vitest --project unit` runs what its name says. */
+export default defineConfig({
+  test: {
+    projects: ['unit', 'contract', 'faults', 'infra', 'lab'].map((name) => ({
+      test: {
+        name,
+        include: [`test/${name}/**/*.test.ts`],
+        testTimeout: name === 'lab' ? 600_000 : 60_000,
+        hookTimeout: name === 'lab' ? 900_000 : 60_000,
+        fileParallelism: name !== 'lab',
+      },
+    })),
+  },
+});
