@@ -1,0 +1,64 @@
+/**
+ * The two things a session needs that do not travel with the configuration: the private key and, for an encrypted
+ * one, its passphrase. Read per invocation by whoever may read them; never logged, never part of an error.
+ */
+import { readFile as readFileFromDisk } from 'node:fs/promises';
+import type { Config, SecretSource } from './schema.ts';
+
+export interface SecretReaders {
+  /** The secret's string value by name or ARN. */
+  readonly readSecret: (id: string) => Promise<string>;
+  readonly readFile?: (path: string) => Promise<string>;
+}
+
+export interface SshSecrets {
+  readonly privateKey: string;
+  readonly passphrase?: string;
+  readonly knownHosts: string;
+}
+
+/** A source could not be read. The message names the source, never its content. */
+export class SecretError extends Error {
+  override readonly name = 'SecretError';
+  /** `secret kvm-functions/ssh-key` or `file /etc/…`. */
+  readonly source: string;
+
+  constructor(source: string, detail: string, options?: ErrorOptions) {
+    super(`${source}: ${detail}`, options);
+    this.source = source;
+  }
+}
+
+/** @throws SecretError */
+export async function resolveSecrets(config: Config, readers: SecretReaders): Promise<SshSecrets> {
+  const { privateKey, passphrase, knownHosts } = config.ssh;
+  const [key, phrase] = await Promise.all([
+    read(privateKey, readers),
+    passphrase === undefined ? undefined : read(passphrase, readers),
+  ]);
+  return {
+    privateKey: key,
+    // A passphrase written with an editor ends in a newline that belongs to the file and not to it.
+    ...(phrase === undefined ? {} : { passphrase: phrase.replace(/\r?\n$/, '') }),
+    knownHosts: knownHosts.text,
+  };
+}
+
+async function read(source: SecretSource, readers: SecretReaders): Promise<string> {
+  const name = 'secret' in source ? `secret ${source.secret}` : `file ${source.file}`;
+  let text: string;
+  try {
+    text =
+      'secret' in source
+        ? await readers.readSecret(source.secret)
+        : await (readers.readFile ?? readUtf8)(source.file);
+  } catch (error) {
+    throw new SecretError(name, 'cannot be read', { cause: error });
+  }
+  if (text.trim() === '') throw new SecretError(name, 'is empty');
+  return text;
+}
+
+function readUtf8(path: string): Promise<string> {
+  return readFileFromDisk(path, 'utf8');
+}
