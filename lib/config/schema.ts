@@ -85,8 +85,8 @@ export const configSchema = z.strictObject({
   fleet: text,
   ssh,
   hosts: z.array(host).min(1, 'needs at least one host'),
-  machineTypes: z.record(z.string(), machineType),
-  images: z.record(z.string(), image),
+  machineTypes: z.record(z.string(), machineType).refine(isNotEmpty, 'needs at least one machine type'),
+  images: z.record(z.string(), image).refine(isNotEmpty, 'needs at least one image'),
   /** GiB, for creates that do not say. */
   diskSizeGb: whole(1, 65_536).default(10),
   vendorData: text.default(''),
@@ -108,6 +108,10 @@ export type AwsConfig = NonNullable<Config['aws']>;
 export type SecretSource = Config['ssh']['privateKey'];
 
 type DeepReadonly<T> = T extends object ? { readonly [K in keyof T]: DeepReadonly<T[K]> } : T;
+
+function isNotEmpty(record: object): boolean {
+  return Object.keys(record).length > 0;
+}
 
 function isSocketPath(path: string): boolean {
   return path.startsWith('/') && !path.includes('\0') && Buffer.byteLength(path) <= SOCKET_PATH_BYTES;

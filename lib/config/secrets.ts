@@ -3,6 +3,8 @@
  * one, its passphrase. Read per invocation by whoever may read them; never logged, never part of an error.
  */
 import { readFile as readFileFromDisk } from 'node:fs/promises';
+import { parsePrivateKey } from '../ssh/private-key.ts';
+import { PrivateKeyError } from '../ssh/private-key-error.ts';
 import type { Config, SecretSource } from './schema.ts';
 
 export interface SecretReaders {
@@ -12,12 +14,13 @@ export interface SecretReaders {
 }
 
 export interface SshSecrets {
+  /** As it was stored, checked to be a key that can be used with the passphrase. */
   readonly privateKey: string;
   readonly passphrase?: string;
   readonly knownHosts: string;
 }
 
-/** A source could not be read. The message names the source, never its content. */
+/** A source cannot be read, or what it holds is no usable key. The message names the source, never its content. */
 export class SecretError extends Error {
   override readonly name = 'SecretError';
   /** `secret kvm-functions/ssh-key` or `file /etc/…`. */
@@ -34,18 +37,26 @@ export async function resolveSecrets(config: Config, readers: SecretReaders): Pr
   const { privateKey, passphrase, knownHosts } = config.ssh;
   const [key, phrase] = await Promise.all([
     read(privateKey, readers),
-    passphrase === undefined ? undefined : read(passphrase, readers),
+    // One written with an editor ends in a line end that belongs to the file and not to the passphrase.
+    passphrase === undefined
+      ? undefined
+      : read(passphrase, readers).then((text) => text.replace(/\r?\n$/, '')),
   ]);
+  try {
+    parsePrivateKey(key, phrase);
+  } catch (error) {
+    if (error instanceof PrivateKeyError)
+      throw new SecretError(sourceName(privateKey), error.message, { cause: error });
+    throw error;
+  }
   return {
     privateKey: key,
-    // A passphrase written with an editor ends in a newline that belongs to the file and not to it.
-    ...(phrase === undefined ? {} : { passphrase: phrase.replace(/\r?\n$/, '') }),
+    ...(phrase === undefined ? {} : { passphrase: phrase }),
     knownHosts: knownHosts.text,
   };
 }
 
 async function read(source: SecretSource, readers: SecretReaders): Promise<string> {
-  const name = 'secret' in source ? `secret ${source.secret}` : `file ${source.file}`;
   let text: string;
   try {
     text =
@@ -53,10 +64,14 @@ async function read(source: SecretSource, readers: SecretReaders): Promise<strin
         ? await readers.readSecret(source.secret)
         : await (readers.readFile ?? readUtf8)(source.file);
   } catch (error) {
-    throw new SecretError(name, 'cannot be read', { cause: error });
+    throw new SecretError(sourceName(source), 'cannot be read', { cause: error });
   }
-  if (text.trim() === '') throw new SecretError(name, 'is empty');
+  if (text.trim() === '') throw new SecretError(sourceName(source), 'is empty');
   return text;
+}
+
+function sourceName(source: SecretSource): string {
+  return 'secret' in source ? `secret ${source.secret}` : `file ${source.file}`;
 }
 
 function readUtf8(path: string): Promise<string> {
