@@ -35,18 +35,19 @@ export async function openSession(
     if (!isCode(refusal, ERROR_CODE.rpc)) {
       throw asAuthError(refusal, []);
     }
-    await authenticate(client, refusal, options);
+    const types = await authenticate(client, refusal, options);
     await open().catch((again: unknown) => {
-      throw asAuthError(again, [AUTH_TYPE.polkit]);
+      throw asAuthError(again, types);
     });
   }
 }
 
+/** Resolves when OPEN may be tried again. A daemon lets root in on AUTH_LIST alone: it then offers `none`. */
 async function authenticate(
   client: RpcClient,
   refusal: LibvirtError,
   options: () => CallOptions,
-): Promise<void> {
+): Promise<readonly number[]> {
   const { types } = await client.call('authList', undefined, options());
   if (types.includes(AUTH_TYPE.polkit)) {
     await client.call('authPolkit', undefined, options()).catch((error: unknown) => {
@@ -56,10 +57,8 @@ async function authenticate(
     throw new LibvirtAuthError(`libvirtd accepts only SASL on this socket. ${ADVICE}`, types, {
       cause: refusal,
     });
-  } else {
-    // It asks for nothing: the refusal was about something else.
-    throw refusal;
   }
+  return types;
 }
 
 const isCode = (error: unknown, code: number): error is LibvirtError =>
