@@ -1,0 +1,86 @@
+/**
+ * A channel as an ordinary Duplex. ssh2's own neither fails nor emits `close` when the connection dies, keeps a pending
+ * write's callback for ever, and counts only the channel's window: whoever waits on it would wait without end.
+ */
+import type { Socket } from 'node:net';
+import { Duplex } from 'node:stream';
+import type { ClientChannel } from 'ssh2';
+
+export interface ChannelStreamOptions {
+  /** The connection's socket, whose own buffer counts as backpressure too. */
+  readonly socket: Socket;
+  /**
+   * Makes the end wait for the channel's close and asks then whether it was one: a command's exit code comes between
+   * the end of its output and the close.
+   */
+  readonly explainEnd?: () => Error | null;
+}
+
+type WriteCallback = (error?: Error | null) => void;
+
+export class ChannelStream extends Duplex {
+  readonly #channel: ClientChannel;
+  readonly #socket: Socket;
+  /** The write that ssh2 has not taken yet: it never will once the channel is gone, so destroying answers it. */
+  #pendingWrite: WriteCallback | null = null;
+
+  constructor(channel: ClientChannel, { socket, explainEnd }: ChannelStreamOptions) {
+    super({ allowHalfOpen: false });
+    this.#channel = channel;
+    this.#socket = socket;
+    // An error that arrives when nobody listens any more must not take the process down; `close` still tells.
+    this.on('error', () => {});
+
+    channel.on('data', (chunk: Buffer) => {
+      if (!this.destroyed && !this.push(chunk)) channel.pause();
+    });
+    channel.on('end', () => {
+      if (explainEnd) channel.end();
+      else this.#endReading();
+    });
+    channel.on('close', () => {
+      const error = explainEnd?.();
+      if (error) this.destroy(error);
+      else this.#endReading();
+    });
+    channel.on('error', (error: Error) => this.destroy(error));
+    // Unread extended data would close the window of the whole channel.
+    channel.stderr.resume();
+  }
+
+  override _read(): void {
+    this.#channel.resume();
+  }
+
+  override _write(chunk: Buffer, _encoding: BufferEncoding, callback: WriteCallback): void {
+    this.#pendingWrite = callback;
+    this.#channel.write(chunk, (error) => {
+      if (error) this.#settleWrite(error);
+      else if (this.#socket.writableNeedDrain) this.#socket.once('drain', () => this.#settleWrite());
+      else this.#settleWrite();
+    });
+  }
+
+  override _final(callback: WriteCallback): void {
+    this.#channel.end();
+    callback();
+  }
+
+  override _destroy(error: Error | null, callback: (error: Error | null) => void): void {
+    this.#settleWrite(error ?? new Error('the stream was closed'));
+    this.#channel.close();
+    // What still arrives is dropped, so that ssh2 gets to the channel's end.
+    this.#channel.resume();
+    callback(error);
+  }
+
+  #settleWrite(error?: Error): void {
+    const callback = this.#pendingWrite;
+    this.#pendingWrite = null;
+    callback?.(error);
+  }
+
+  #endReading(): void {
+    if (!this.destroyed && !this.readableEnded) this.push(null);
+  }
+}
