@@ -22,6 +22,8 @@ const FORMATS: Readonly<Record<string, PrivateKeyText['format']>> = {
 /** `-----BEGIN ` in base64. */
 const BASE64_OF_BEGIN = 'LS0tLS1CRUdJTi';
 
+const OPENSSH_MAGIC = 'openssh-key-v1\0';
+
 const AS_FILE = 'store the file as it is, or with every newline as \\n';
 
 /** @throws PrivateKeyError */
@@ -87,9 +89,11 @@ function refuseLostLines(pem: string): void {
 function isEncrypted(pem: string, format: PrivateKeyText['format'], label: string): boolean {
   if (format === 'pkcs8') return label.startsWith('ENCRYPTED');
   if (format === 'pem') return /^Proc-Type: 4,ENCRYPTED$/m.test(pem);
-  // openssh-key-v1\0, then the cipher's name as a string (OpenSSH PROTOCOL.key).
+  // After the magic comes the cipher's name as a string (OpenSSH PROTOCOL.key).
   const bytes = Buffer.from(pem.split('\n').slice(1, -1).join(''), 'base64');
-  const nameLength = bytes.length >= 19 ? bytes.readUInt32BE(15) : 0;
-  const cipher = bytes.toString('latin1', 19, 19 + Math.min(nameLength, 64));
-  return cipher !== '' && cipher !== 'none';
+  const nameAt = OPENSSH_MAGIC.length + 4;
+  if (bytes.length < nameAt || bytes.toString('latin1', 0, OPENSSH_MAGIC.length) !== OPENSSH_MAGIC)
+    return false;
+  const nameEnd = nameAt + bytes.readUInt32BE(OPENSSH_MAGIC.length);
+  return bytes.toString('latin1', nameAt, nameEnd) !== 'none';
 }

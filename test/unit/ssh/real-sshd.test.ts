@@ -181,6 +181,7 @@ describe.skipIf(NO_SSHD)(`a tunnel through a real sshd${NO_SSHD ? ` (skipped: ${
 
     const answers = await Promise.all(tunnels.map(({ stream }, n) => exchange(stream, `call ${n}`)));
     expect(answers.map(String)).toEqual(tunnels.map((_, n) => `call ${n}`));
+    expect(sshd.log()).toContain('MaxStartups throttling');
   });
 
   it('ends the stream when the daemon closes', async () => {

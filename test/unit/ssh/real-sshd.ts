@@ -21,6 +21,8 @@ export interface RealSshd {
   readonly user: string;
   /** known_hosts line. */
   readonly knownHosts: string;
+  /** What it has written to its log so far. */
+  log(): string;
   stop(): Promise<void>;
 }
 
@@ -59,8 +61,9 @@ export async function startRealSshd(dir: KeyDir, options: RealSshdOptions): Prom
   );
   if (userInfo().uid === 0) mkdirSync(PRIVILEGE_SEPARATION_DIR, { recursive: true, mode: 0o755 });
   const child = spawn(SSHD, ['-D', '-e', '-f', file('sshd_config')], { stdio: ['ignore', 'ignore', 'pipe'] });
-  await listening(child);
+  const log = await listening(child);
   return {
+    log,
     port,
     user: userInfo().username,
     knownHosts: `[127.0.0.1]:${port} ${options.hostKey.public}`,
@@ -97,7 +100,7 @@ export async function startEchoSocket(path: string): Promise<EchoSocket> {
   };
 }
 
-async function listening(child: ChildProcess): Promise<void> {
+async function listening(child: ChildProcess): Promise<() => string> {
   let log = '';
   await new Promise<void>((resolve, reject) => {
     child.stderr?.on('data', (chunk: Buffer) => {
@@ -106,6 +109,7 @@ async function listening(child: ChildProcess): Promise<void> {
     });
     child.once('exit', (code) => reject(new Error(`sshd ended with ${code}: ${log}`)));
   });
+  return () => log;
 }
 
 async function freePort(): Promise<number> {
