@@ -1,0 +1,128 @@
+/**
+ * What the worker does with a message. The message says which incarnation to look at; what is to be done stands in the
+ * domain's metadata. A worker never defines: a domain that is not there was deleted.
+ */
+import type { WorkMessage } from '../provider/work.ts';
+import { eraseVm } from './erase.ts';
+import { toProviderError } from './error-classification.ts';
+import { type CreateProgress, finishCreate } from './finish-create.ts';
+import type { HostSession } from './host-session.ts';
+import { isActive } from './instance-view.ts';
+import { observe } from './observe-vm.ts';
+import { hostNamed, type ProviderContext, sendWork } from './provider-context.ts';
+import { advancePhase, asOwn, findVmByUuid, type OwnVm } from './vm.ts';
+
+/** How long to wait before looking again for an address: a cloud image boots in 10–60 s. */
+const WATCH_SECONDS = 10;
+const WATCH_SECONDS_LATER = 30;
+const WATCHES_BEFORE_LATER = 12;
+/** How long to wait for another worker's import. */
+const IMPORT_WAIT_SECONDS = 30;
+/** How often to look whether a VM whose request never arrived whole has got a repeat. */
+const REPEAT_WAIT_SECONDS = 300;
+
+export async function continueWork(context: ProviderContext, message: WorkMessage): Promise<void> {
+  const host = hostNamed(context, message.host);
+  const id = `${message.host}/${message.name}`;
+  try {
+    const session = await context.sessions.get(host);
+    const found = await findVmByUuid(session, message.uuid);
+    if (found === null) {
+      const { name, uuid } = message;
+      await eraseVm(session, { fleet: context.options.fleet, host: message.host, name, uuid });
+      return;
+    }
+    const vm = asOwn(found, context.options.fleet);
+    if (vm === null) {
+      context.report('work-on-foreign-domain', { id, uuid: message.uuid });
+      return;
+    }
+    if (vm.description.metadata.deleting !== null) await continueDelete(context, session, vm, message);
+    else if (message.op === 'create') await continueCreate(context, session, vm, message);
+  } catch (error) {
+    throw toProviderError(error, { op: message.op, host: message.host, id });
+  }
+}
+
+async function continueDelete(
+  context: ProviderContext,
+  session: HostSession,
+  vm: OwnVm,
+  message: WorkMessage,
+): Promise<void> {
+  const until = vm.description.metadata.deleting?.graceUntil ?? 0;
+  const waitSeconds = (until - context.options.now()) / 1000;
+  if (waitSeconds > 0) {
+    const { state } = await session.call('domainGetState', { dom: vm.handle, flags: 0 });
+    if (isActive(state)) {
+      if (message.op === 'delete')
+        await sendWork(context, 'delete', vm.identity, waitSeconds, message.attempt + 1);
+      return;
+    }
+  }
+  await eraseVm(session, vm.identity);
+}
+
+async function continueCreate(
+  context: ProviderContext,
+  session: HostSession,
+  vm: OwnVm,
+  message: WorkMessage,
+): Promise<void> {
+  const { phase } = vm.description.metadata;
+  if (phase === null || phase.phase === 'failed') return;
+  if (phase.phase === 'ready') return watch(context, session, vm, message);
+  if (context.options.now() >= phase.deadline) {
+    const detail = phase.phase === 'reserved' ? ': its request never arrived whole and was not repeated' : '';
+    const error = `the create did not end by ${new Date(phase.deadline).toISOString()}${detail}`;
+    await advancePhase(session, vm.handle, { phase: 'failed', error });
+    return;
+  }
+  let progress: CreateProgress;
+  try {
+    progress = await finishCreate(context, session, vm.identity.uuid, null);
+  } catch (error) {
+    await recordFailure(context, session, vm, error);
+    return;
+  }
+  const waitSeconds = WAIT_SECONDS[progress];
+  if (waitSeconds === null) return;
+  const leftSeconds = (phase.deadline - context.options.now()) / 1000;
+  await sendWork(context, 'create', vm.identity, Math.min(waitSeconds, leftSeconds + 1), message.attempt + 1);
+}
+
+const WAIT_SECONDS: Readonly<Record<CreateProgress, number | null>> = {
+  ready: WATCH_SECONDS,
+  'no-image': IMPORT_WAIT_SECONDS,
+  'no-seed': REPEAT_WAIT_SECONDS,
+  gone: null,
+};
+
+/** What cannot succeed is said in the VM's own metadata and ends here; the rest is the queue's to repeat. */
+async function recordFailure(
+  context: ProviderContext,
+  session: HostSession,
+  vm: OwnVm,
+  error: unknown,
+): Promise<void> {
+  const failure = toProviderError(error, { op: 'create', host: session.host.name });
+  if (failure.retryable) throw failure;
+  context.report('create-failed', { id: `${vm.identity.host}/${vm.identity.name}`, kind: failure.kind });
+  await advancePhase(session, vm.handle, { phase: 'failed', error: failure.message });
+}
+
+/** After the start: until an address is seen and recorded, or the deadline passes. */
+async function watch(
+  context: ProviderContext,
+  session: HostSession,
+  vm: OwnVm,
+  message: WorkMessage,
+): Promise<void> {
+  const { address, phase } = vm.description.metadata;
+  const isActiveNow = vm.handle.id >= 0;
+  if (!isActiveNow || address?.runtimeId === vm.handle.id) return;
+  const { ip } = await observe(context, session, vm, { lookAfresh: true });
+  if (ip !== null || context.options.now() >= (phase?.deadline ?? 0)) return;
+  const waitSeconds = message.attempt < WATCHES_BEFORE_LATER ? WATCH_SECONDS : WATCH_SECONDS_LATER;
+  await sendWork(context, 'create', vm.identity, waitSeconds, message.attempt + 1);
+}

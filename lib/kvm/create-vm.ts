@@ -1,0 +1,162 @@
+/**
+ * Create: reserve the name or join the VM that has it, finish what can be finished within this invocation, and leave
+ * the rest to the queue. A repeat of the same request at any moment, any number of times at once, makes one VM.
+ */
+import type { Instance } from '../provider/instance.ts';
+import type { CreateRequest, CreateResult } from '../provider/provider.ts';
+import { ProviderError } from '../provider/provider-error.ts';
+import { markDeleting } from './delete-vm.ts';
+import { eraseVm } from './erase.ts';
+import { toProviderError } from './error-classification.ts';
+import { finishCreate, startDomain } from './finish-create.ts';
+import type { HostSession } from './host-session.ts';
+import { isActive } from './instance-view.ts';
+import { buildPhase, type PhaseRecord } from './metadata.ts';
+import { observe } from './observe-vm.ts';
+import { type ProviderContext, sendWork } from './provider-context.ts';
+import { type Reservation, reserve } from './reserve.ts';
+import { type ResolvedRequest, resolveRequest } from './resolve-request.ts';
+import { differingFields, specificationOf } from './specification.ts';
+import { asOwn, findVmByName, findVmByUuid, type OwnVm, type Vm, writeMetadata } from './vm.ts';
+import { buildVmSeed } from './vm-seed.ts';
+
+/** The continuation's delay: time enough for this invocation to finish by itself, and soon enough after its death. */
+const CONTINUATION_SECONDS = 60;
+/** Two creators that keep taking and losing the name would be the doing of somebody who deletes it as often. */
+const ATTEMPTS = 4;
+
+export async function createVm(context: ProviderContext, request: CreateRequest): Promise<CreateResult> {
+  const resolved = resolveRequest(context.options, request);
+  const id = `${resolved.host.name}/${request.name}`;
+  try {
+    const session = await context.sessions.get(resolved.host);
+    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+      const vm = await findVmByName(session, request.name);
+      if (vm !== null) return await join(context, session, resolved, vm);
+      const reservation = await reserve(context, session, resolved);
+      if (reservation !== null) return await finishOwn(context, session, reservation);
+    }
+    throw new ProviderError('transient', `the name ${request.name} keeps being taken and released`);
+  } catch (error) {
+    throw toProviderError(error, { op: 'create', host: resolved.host.name, id });
+  }
+}
+
+/** This request made the incarnation: a refusal before the answer takes back what it made. */
+async function finishOwn(
+  context: ProviderContext,
+  session: HostSession,
+  { handle, identity, seed }: Reservation,
+): Promise<CreateResult> {
+  try {
+    await sendWork(context, 'create', identity, CONTINUATION_SECONDS);
+    return await finishOrHandOver(context, session, identity.uuid, seed);
+  } catch (error) {
+    const refusal = toProviderError(error, { op: 'create', host: identity.host });
+    if (refusal.retryable) throw refusal;
+    try {
+      await markDeleting(context, session, handle, { reason: `the create was refused: ${refusal.message}` });
+      await eraseVm(session, identity);
+    } catch (rollbackError) {
+      // The mark or the deadline lets the collector finish; what the caller must know is why the create failed.
+      context.report('rollback-unfinished', {
+        id: `${identity.host}/${identity.name}`,
+        error: String(rollbackError),
+      });
+    }
+    throw refusal;
+  }
+}
+
+async function join(
+  context: ProviderContext,
+  session: HostSession,
+  resolved: ResolvedRequest,
+  found: Vm,
+): Promise<CreateResult> {
+  const vm = requireSame(context, resolved, found);
+  const { metadata } = vm.description;
+  if (metadata.deleting !== null) {
+    throw new ProviderError('transient', `a VM of the name ${vm.identity.name} is still being deleted`);
+  }
+  const phase = metadata.phase;
+  if (phase?.phase === 'ready')
+    return { outcome: 'existing', instance: await ensureRunning(context, session, vm) };
+  const seed = buildVmSeed(resolved, vm.identity);
+  if (phase === null || phase.phase === 'failed' || context.options.now() >= phase.deadline) {
+    await resume(context, session, vm, phase);
+  }
+  return finishOrHandOver(context, session, vm.identity.uuid, seed);
+}
+
+/** @throws ProviderError `conflict` that names the fact: foreign, another uid, or the fields that differ. */
+function requireSame(context: ProviderContext, { request }: ResolvedRequest, found: Vm): OwnVm {
+  const vm = asOwn(found, context.options.fleet);
+  if (vm === null) {
+    throw new ProviderError(
+      'conflict',
+      `the name ${request.name} is held by a domain that is not this fleet's`,
+    );
+  }
+  if (request.uid !== undefined && request.uid !== vm.identity.uid) {
+    throw new ProviderError('conflict', `the name ${request.name} is held by a VM with another uid`);
+  }
+  const fields = differingFields(specificationOf(request, vm.identity.uuid), vm.identity.requested);
+  if (fields.length > 0) {
+    throw new ProviderError('conflict', `the VM ${request.name} exists and differs in ${fields.join(', ')}`, {
+      errors: fields.map((field) => ({ pointer: `/${field.replaceAll('.', '/')}`, detail: 'differs' })),
+    });
+  }
+  return vm;
+}
+
+/** A VM that was made and is shut off is started again: a create makes the VM exist and run. */
+async function ensureRunning(context: ProviderContext, session: HostSession, vm: OwnVm): Promise<Instance> {
+  const { state } = await session.call('domainGetState', { dom: vm.handle, flags: 0 });
+  if (!isActive(state) && vm.handle.id < 0) await startDomain(context, session, vm);
+  return instanceOf(context, session, vm.identity.uuid);
+}
+
+/** A create that failed, or whose deadline passed, gets a new one and goes on from what it has. */
+async function resume(
+  context: ProviderContext,
+  session: HostSession,
+  vm: OwnVm,
+  before: PhaseRecord | null,
+): Promise<void> {
+  const seeded = before?.seeded === true;
+  const deadline = context.options.now() + context.options.deadlines.createSeconds * 1000;
+  const phase: PhaseRecord = {
+    phase: seeded ? 'seeded' : 'reserved',
+    seeded,
+    startRefused: before?.startRefused === true,
+    attempt: (before?.attempt ?? 0) + 1,
+    deadline,
+    error: null,
+  };
+  await writeMetadata(session, vm.handle, 'phase', buildPhase(phase));
+  await sendWork(context, 'create', vm.identity, CONTINUATION_SECONDS);
+}
+
+async function finishOrHandOver(
+  context: ProviderContext,
+  session: HostSession,
+  uuid: string,
+  seed: Uint8Array,
+): Promise<CreateResult> {
+  const progress = await finishCreate(context, session, uuid, seed);
+  if (progress === 'gone')
+    throw new ProviderError('conflict', 'the VM was deleted while it was being created');
+  const instance = await instanceOf(context, session, uuid);
+  if (progress === 'ready') return { outcome: 'created', instance };
+  const { host, name, uid } = instance;
+  await sendWork(context, 'create', { host, name, uid, uuid }, 0);
+  return { outcome: 'accepted', instance };
+}
+
+async function instanceOf(context: ProviderContext, session: HostSession, uuid: string): Promise<Instance> {
+  const found = await findVmByUuid(session, uuid);
+  const vm = found === null ? null : asOwn(found, context.options.fleet);
+  if (vm === null) throw new ProviderError('conflict', 'the VM was deleted while it was being created');
+  return observe(context, session, vm, { lookAfresh: false });
+}

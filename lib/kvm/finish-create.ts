@@ -1,0 +1,198 @@
+/**
+ * Steps ② to ⑥ of a create, from wherever it stands: seed, base image, overlay, start, ready. Each step looks before
+ * it acts and leaves its mark in the domain's metadata, so that any number of workers may run this on one VM, one
+ * after the other or at once, and each may die anywhere.
+ */
+import { importImage } from '../image/image-import.ts';
+import { baseVolumeName, type ImageSource } from '../image/image-source.ts';
+import { imageState } from '../image/image-state.ts';
+import { ERROR_CODE, LibvirtError } from '../libvirt/errors.ts';
+import { ProviderError } from '../provider/provider-error.ts';
+import { eraseVm } from './erase.ts';
+import { hasCode } from './error-classification.ts';
+import { refineRefusal } from './host-resources.ts';
+import type { HostSession } from './host-session.ts';
+import { isActive } from './instance-view.ts';
+import { buildStarted } from './metadata.ts';
+import { openPool, type Pool } from './pool.ts';
+import type { ProviderContext } from './provider-context.ts';
+import { seedDigest } from './specification.ts';
+import { advancePhase, asOwn, findVmByUuid, type OwnVm, writeMetadata } from './vm.ts';
+import { volumeName } from './volume-names.ts';
+import { GIB } from './volume-xml.ts';
+import { ensureOverlay, storeSeed } from './volumes.ts';
+
+/**
+ * `ready`: started; `no-seed`: only a repeat of the request can go on; `no-image`: somebody else imports it, or this
+ * invocation has no time to; `gone`: deleted, or being deleted, in the meantime.
+ */
+export type CreateProgress = 'ready' | 'no-seed' | 'no-image' | 'gone';
+
+/**
+ * @param seed the seed's bytes where the request is at hand, else null.
+ * @throws what the lower layers throw; the VM stays as it is and the same call goes on from there.
+ */
+export async function finishCreate(
+  context: ProviderContext,
+  session: HostSession,
+  uuid: string,
+  seed: Uint8Array | null,
+): Promise<CreateProgress> {
+  const vm = await findOwn(context, session, uuid);
+  if (vm === null || vm.description.metadata.deleting !== null) return 'gone';
+  const { phase } = vm.description.metadata;
+  if (phase?.phase === 'ready') return 'ready';
+  try {
+    const pool = await openPool(session);
+    if (phase?.seeded !== true) {
+      if (seed === null) return 'no-seed';
+      await seedStep(session, pool, vm, seed);
+    }
+    const base = await imageStep(context, session, pool, vm);
+    if (base === null) return 'no-image';
+    await overlayStep(session, pool, vm, base);
+    return await startStep(context, session, vm);
+  } catch (error) {
+    // By UUID, 42 has one meaning: somebody deleted it. What this worker made since then must go too.
+    if (!hasCode(error, ERROR_CODE.noDomain)) throw error;
+    await eraseVm(session, vm.identity);
+    return 'gone';
+  }
+}
+
+async function findOwn(context: ProviderContext, session: HostSession, uuid: string): Promise<OwnVm | null> {
+  const vm = await findVmByUuid(session, uuid);
+  return vm === null ? null : asOwn(vm, context.options.fleet);
+}
+
+async function seedStep(session: HostSession, pool: Pool, vm: OwnVm, seed: Uint8Array): Promise<void> {
+  const { identity } = vm;
+  if (seedDigest(identity.uuid, seed) !== identity.seedDigest) {
+    throw new ProviderError(
+      'conflict',
+      'the seed would differ from the one this VM was reserved with: the vendor-data in the configuration has changed since',
+    );
+  }
+  await storeSeed(session, pool.handle, identity, seed);
+  await advancePhase(session, vm.handle, { phase: 'seeded', seeded: true });
+}
+
+/** Path and size of the base image in the pool; null while it is not there. */
+async function imageStep(context: ProviderContext, session: HostSession, pool: Pool, vm: OwnVm) {
+  const { options } = context;
+  const source = sourceOf(context, vm);
+  const before = await imageState(session.connection, pool.handle, source, { now: options.now });
+  if (before.state === 'present') return { ...before, format: source.format };
+  await advancePhase(session, vm.handle, { phase: 'importing-image' });
+  if (!options.canImport) return null;
+  const outcome = await importImage(session.connection, pool.handle, source, {
+    fetch: options.fetch,
+    now: options.now,
+    deadlineAt: options.deadlineAt,
+    ...(options.signal === undefined ? {} : { signal: options.signal }),
+  });
+  context.report('image-import', { host: session.host.name, image: source.name, outcome });
+  if (outcome === 'busy') return null;
+  const after = await imageState(session.connection, pool.handle, source, { now: options.now });
+  return after.state === 'present' ? { ...after, format: source.format } : null;
+}
+
+/** The image as the configuration names it today, which must still be the one the VM was reserved with. */
+function sourceOf(context: ProviderContext, { identity }: OwnVm): ImageSource {
+  const image = Object.hasOwn(context.options.images, identity.image)
+    ? context.options.images[identity.image]
+    : undefined;
+  if (image === undefined || baseVolumeName({ ...image, name: identity.image }) !== identity.baseVolume) {
+    throw new ProviderError(
+      'permanent',
+      `image ${identity.image} is no longer the one in the configuration that this VM was asked for`,
+    );
+  }
+  return { ...image, name: identity.image };
+}
+
+async function overlayStep(
+  session: HostSession,
+  pool: Pool,
+  vm: OwnVm,
+  base: { readonly path: string; readonly capacityBytes: number; readonly format: 'qcow2' | 'raw' },
+): Promise<void> {
+  const capacityBytes = vm.identity.diskSizeGb * GIB;
+  if (capacityBytes < base.capacityBytes) {
+    const needed = Math.ceil(base.capacityBytes / GIB);
+    throw new ProviderError(
+      'permanent',
+      `diskSizeGb ${vm.identity.diskSizeGb} is below the virtual size of image ${vm.identity.image}: ${needed} GiB`,
+      { errors: [{ pointer: '/diskSizeGb', detail: `at least ${needed}` }] },
+    );
+  }
+  await ensureOverlay(
+    session,
+    pool.handle,
+    {
+      name: volumeName(vm.identity, 'disk'),
+      capacityBytes,
+      backingPath: base.path,
+      backingFormat: base.format,
+    },
+    vm.description.metadata.startedAt !== null,
+  );
+}
+
+/**
+ * Both sides write, then look: delete marks and then destroys, this marks and then starts, and each looks for the
+ * other's mark afterwards. In no other order is it sure that one of them sees the other.
+ */
+async function startStep(context: ProviderContext, session: HostSession, vm: OwnVm): Promise<CreateProgress> {
+  const { handle, identity } = vm;
+  await advancePhase(session, handle, { phase: 'starting', startRefused: false });
+  if (vm.description.metadata.startedAt === null) {
+    await writeMetadata(session, handle, 'started', buildStarted(context.options.now()));
+  }
+  if (await isBeingDeleted(context, session, identity.uuid)) return 'gone';
+  await session.call('domainSetAutostart', { dom: handle, autostart: identity.autostart ? 1 : 0 });
+  try {
+    await startDomain(context, session, vm);
+  } catch (error) {
+    // An answer, as against a lost connection, says that the guest never ran: such a create may be collected one day.
+    if (isRefusal(error)) {
+      await advancePhase(session, handle, { phase: 'starting', startRefused: true });
+    }
+    throw error;
+  }
+  await advancePhase(session, handle, { phase: 'ready', startRefused: false });
+  if (await isBeingDeleted(context, session, identity.uuid)) {
+    await eraseVm(session, identity);
+    return 'gone';
+  }
+  return 'ready';
+}
+
+/** Starts a domain that is not active. Repeatable: a running one is left as it is. */
+export async function startDomain(context: ProviderContext, session: HostSession, vm: OwnVm): Promise<void> {
+  try {
+    await session.call('domainCreate', { dom: vm.handle });
+  } catch (error) {
+    if (hasCode(error, ERROR_CODE.noDomain)) throw error;
+    // 55 is also the answer to a start beside another one that has not succeeded yet.
+    const { state } = await session.call('domainGetState', { dom: vm.handle, flags: 0 });
+    if (isActive(state)) return;
+    const memoryMiB = context.options.machineTypes[vm.identity.machineType]?.memoryMiB ?? 0;
+    throw await refineRefusal(session, error, { memoryMiB });
+  }
+}
+
+/** libvirt answered no; the session goes on. */
+function isRefusal(error: unknown): boolean {
+  const answer = error instanceof ProviderError ? error.cause : error;
+  return answer instanceof LibvirtError && answer.code !== ERROR_CODE.noDomain;
+}
+
+async function isBeingDeleted(
+  context: ProviderContext,
+  session: HostSession,
+  uuid: string,
+): Promise<boolean> {
+  const vm = await findOwn(context, session, uuid);
+  return vm === null || vm.description.metadata.deleting !== null;
+}

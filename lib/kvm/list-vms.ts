@@ -1,0 +1,81 @@
+/**
+ * List: every host in parallel, every domain of a host in one pipelined sweep. A domain that vanished or cannot be read
+ * is left out; a host that cannot be read makes its part incomplete and says why. No guest is asked anything.
+ */
+import { LibvirtError } from '../libvirt/errors.ts';
+import type { DomainHandle } from '../libvirt/objects.ts';
+import type { HostView, Instance } from '../provider/instance.ts';
+import type { Listing, ListOptions } from '../provider/provider.ts';
+import { mapBounded } from './bounded-map.ts';
+import { toProviderError } from './error-classification.ts';
+import type { HostSession } from './host-session.ts';
+import { observe } from './observe-vm.ts';
+import { hostNamed, type ProviderContext } from './provider-context.ts';
+import type { KvmHost } from './provider-options.ts';
+import { asOwn, type OwnVm, readVm } from './vm.ts';
+import { XmlError } from './xml-tree.ts';
+
+/**
+ * Calls of one session in flight. Enough that neither the round trip nor sshd's delayed acknowledgements count (pairs
+ * of calls one at a time: 32 s for 1,000 domains; 64 at once: 0.21 s).
+ */
+const IN_FLIGHT = 128;
+
+export async function listVms(context: ProviderContext, { host }: ListOptions): Promise<Listing> {
+  const hosts = host === undefined ? context.options.hosts : [hostNamed(context, host)];
+  const parts = await Promise.all(
+    hosts.map((each) =>
+      viewHost(context, each, async (session) => {
+        const { vms } = await readOwnVms(context, session);
+        return presentOnly(vms, (vm) => observe(context, session, vm, { lookAfresh: false }));
+      }),
+    ),
+  );
+  return {
+    instances: parts.flatMap(({ value }): readonly Instance[] => value ?? []),
+    hosts: parts.map(({ view }) => view),
+  };
+}
+
+/** Runs a read of one host; its failure is a fact about the host, not an exception. */
+export async function viewHost<T>(
+  context: ProviderContext,
+  host: KvmHost,
+  read: (session: HostSession) => Promise<T>,
+): Promise<{ readonly view: HostView; readonly value: T | null }> {
+  try {
+    const value = await read(await context.sessions.get(host));
+    return { view: { name: host.name, complete: true }, value };
+  } catch (error) {
+    const { kind, message } = toProviderError(error, { op: 'list', host: host.name });
+    return {
+      view: { name: host.name, complete: false, error: { code: kind, detail: message } },
+      value: null,
+    };
+  }
+}
+
+/** All domains by handle, and those of this fleet that could be read. */
+export async function readOwnVms(
+  context: ProviderContext,
+  session: HostSession,
+): Promise<{ readonly handles: readonly DomainHandle[]; readonly vms: readonly OwnVm[] }> {
+  const { domains } = await session.call('connectListAllDomains', { needResults: 1, flags: 0 });
+  const vms = await presentOnly(domains, async (handle) =>
+    asOwn(await readVm(session, handle), context.options.fleet),
+  );
+  return { handles: domains, vms: vms.filter((vm) => vm !== null) };
+}
+
+/** One domain that is gone or unreadable is skipped (LV-14): a domain that is not listed is never collected. */
+async function presentOnly<T, R>(items: readonly T[], read: (item: T) => Promise<R>): Promise<R[]> {
+  const results = await mapBounded(items, IN_FLIGHT, async (item): Promise<R[]> => {
+    try {
+      return [await read(item)];
+    } catch (error) {
+      if (error instanceof LibvirtError || error instanceof XmlError) return [];
+      throw error;
+    }
+  });
+  return results.flat();
+}

@@ -1,0 +1,38 @@
+/** What every operation of one invocation works with. */
+
+import { ProviderError } from '../provider/provider-error.ts';
+import type { WorkMessage, WorkOp } from '../provider/work.ts';
+import type { HostSessions } from './host-sessions.ts';
+import type { Identity } from './metadata.ts';
+import type { KvmHost, KvmProviderOptions, ReportEvent } from './provider-options.ts';
+
+export interface ProviderContext {
+  readonly options: KvmProviderOptions;
+  readonly sessions: HostSessions;
+  readonly report: ReportEvent;
+}
+
+/** @throws ProviderError `not-found`: a host in a path or an id that is not configured. */
+export function hostNamed(context: ProviderContext, name: string): KvmHost {
+  const host = context.options.hosts.find((known) => known.name === name);
+  if (host === undefined)
+    throw new ProviderError('not-found', `no host ${JSON.stringify(name.slice(0, 80))}`);
+  return host;
+}
+
+/** SQS's own bound on `DelaySeconds`. */
+const MAX_DELAY_SECONDS = 900;
+
+/** Sends a VM's own continuation. A wait longer than the queue can hold is cut: whoever receives it sends it on. */
+export async function sendWork(
+  context: ProviderContext,
+  op: WorkOp,
+  vm: Pick<Identity, 'host' | 'name' | 'uid' | 'uuid'>,
+  delaySeconds: number,
+  attempt = 0,
+): Promise<void> {
+  const { host, name, uid, uuid } = vm;
+  const notBefore = context.options.now() + delaySeconds * 1000;
+  const message: WorkMessage = { v: 1, op, host, name, uid, uuid, attempt, notBefore };
+  await context.options.enqueue(message, Math.min(MAX_DELAY_SECONDS, Math.max(0, Math.ceil(delaySeconds))));
+}

@@ -1,0 +1,140 @@
+/**
+ * A VM's own two volumes: the seed and the overlay. "Exists" is never taken for "done": a volume that somebody else
+ * is making is there before it is usable, and a daemon that died over one leaves a file that is neither.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ERROR_CODE } from '../libvirt/errors.ts';
+import type { StoragePoolHandle, StorageVolHandle } from '../libvirt/objects.ts';
+import { ProviderError } from '../provider/provider-error.ts';
+import { hasCode } from './error-classification.ts';
+import { refineRefusal } from './host-resources.ts';
+import type { HostSession } from './host-session.ts';
+import { VOLUME_KINDS, type VolumeOwner, volumeName } from './volume-names.ts';
+import { buildOverlayXml, buildRawVolumeXml, type OverlaySpec, parseVolumeXml } from './volume-xml.ts';
+
+/** How long to wait for a volume that somebody else is making, and how often to look. */
+const BUILDING_LIMIT_MS = 15_000;
+const BUILDING_POLL_MS = 100;
+
+/**
+ * Stores the whole seed. A seed has its full size before any byte arrived and libvirt checks no stream's length, so
+ * an existing one proves nothing: every creator uploads all of it until the phase says `seeded`. That several may do
+ * so at once is harmless, since their bytes are the same.
+ */
+export async function storeSeed(
+  session: HostSession,
+  pool: StoragePoolHandle,
+  owner: VolumeOwner,
+  seed: Uint8Array,
+): Promise<void> {
+  const name = volumeName(owner, 'seed');
+  const vol = await createOrFind(
+    session,
+    pool,
+    name,
+    buildRawVolumeXml(name, seed.length),
+    BigInt(seed.length),
+  );
+  const args = { vol, offset: 0n, length: BigInt(seed.length), flags: 0 };
+  await whileBuilding(() => session.upload('storageVolUpload', args, oneChunk(seed)));
+}
+
+/**
+ * Makes the overlay or finds the one that is there. One that does not match (the daemon died over it, the file was
+ * cut) is made again, unless a start was ever issued: then it may hold the guest's data and is left alone.
+ *
+ * @throws ProviderError `permanent` for a disk that does not match and may not be made again.
+ */
+export async function ensureOverlay(
+  session: HostSession,
+  pool: StoragePoolHandle,
+  overlay: OverlaySpec,
+  startedBefore: boolean,
+): Promise<void> {
+  const xml = buildOverlayXml(overlay);
+  const vol = await createOrFind(session, pool, overlay.name, xml, 0n);
+  if (await matches(session, vol, overlay)) return;
+  if (startedBefore) {
+    throw new ProviderError('permanent', `the disk ${overlay.name} is not the overlay it was made as`);
+  }
+  await deleteVolume(session, pool, overlay.name);
+  const again = await createOrFind(session, pool, overlay.name, xml, 0n);
+  if (!(await matches(session, again, overlay))) {
+    throw new ProviderError('transient', `the overlay ${overlay.name} does not come out as it was asked for`);
+  }
+}
+
+/** Deletes both volumes of one incarnation. Repeatable; a missing pool or volume counts as done. */
+export async function deleteVolumes(
+  session: HostSession,
+  pool: StoragePoolHandle | null,
+  owner: VolumeOwner,
+): Promise<void> {
+  if (pool === null) return;
+  for (const kind of VOLUME_KINDS) await deleteVolume(session, pool, volumeName(owner, kind));
+}
+
+/** @returns false when there was none. */
+export async function deleteVolume(
+  session: HostSession,
+  pool: StoragePoolHandle,
+  name: string,
+): Promise<boolean> {
+  try {
+    const { vol } = await session.call('storageVolLookupByName', { pool, name });
+    await whileBuilding(() => session.call('storageVolDelete', { vol, flags: 0 }));
+    return true;
+  } catch (error) {
+    if (hasCode(error, ERROR_CODE.noStorageVol, ERROR_CODE.noStoragePool)) return false;
+    throw error;
+  }
+}
+
+async function createOrFind(
+  session: HostSession,
+  pool: StoragePoolHandle,
+  name: string,
+  xml: string,
+  neededBytes: bigint,
+): Promise<StorageVolHandle> {
+  try {
+    return (await session.call('storageVolCreateXml', { pool, xml, flags: 0 })).vol;
+  } catch (error) {
+    if (!hasCode(error, ERROR_CODE.storageVolExist))
+      throw await refineRefusal(session, error, { pool, neededBytes });
+    return (await session.call('storageVolLookupByName', { pool, name })).vol;
+  }
+}
+
+/**
+ * Reading one byte is the only harmless call that a volume under construction refuses (55); its XML would be answered,
+ * from a file that is not finished.
+ */
+async function matches(session: HostSession, vol: StorageVolHandle, overlay: OverlaySpec): Promise<boolean> {
+  await whileBuilding(async () => {
+    const bytes = session.download('storageVolDownload', { vol, offset: 0n, length: 1n, flags: 0 });
+    for await (const chunk of bytes) if (chunk.length > 0) break;
+  });
+  const { xml } = await session.call('storageVolGetXmlDesc', { vol, flags: 0 });
+  const found = parseVolumeXml(xml);
+  return (
+    found.format === 'qcow2' &&
+    found.capacityBytes === overlay.capacityBytes &&
+    found.backingPath === overlay.backingPath
+  );
+}
+
+async function whileBuilding<T>(attempt: () => Promise<T>): Promise<T> {
+  for (let waitedMs = 0; ; waitedMs += BUILDING_POLL_MS) {
+    try {
+      return await attempt();
+    } catch (error) {
+      if (!hasCode(error, ERROR_CODE.operationInvalid) || waitedMs >= BUILDING_LIMIT_MS) throw error;
+    }
+    await sleep(BUILDING_POLL_MS);
+  }
+}
+
+async function* oneChunk(bytes: Uint8Array): AsyncIterable<Uint8Array> {
+  yield bytes;
+}
