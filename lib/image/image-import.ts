@@ -10,7 +10,14 @@ import type { Fetch } from './http-source.ts';
 import { type ImageDownload, openImage } from './image-download.ts';
 import { ImageError } from './image-error.ts';
 import { baseVolumeName, type ImageSource, parseChecksum } from './image-source.ts';
-import { createExclusively, generationVolumeName, type ImagePlace, refreshPool } from './image-volumes.ts';
+import {
+  createExclusively,
+  deleteVolume,
+  generationVolumeName,
+  type ImagePlace,
+  readCapacity,
+  refreshPool,
+} from './image-volumes.ts';
 import {
   abandonGeneration,
   claimNextGeneration,
@@ -117,6 +124,11 @@ async function fill(
   );
   const verdict = await giveVerdict(place, generation, header.virtualSizeBytes);
   if (verdict.kind !== 'verified') return 'busy';
+  if ((await readCapacity(place, vol)) === null) {
+    // Given up and cleaned away, the earlier verdict included: this one is about nothing.
+    await deleteVolume(place, generationVolumeName(place.base, 'verdict', generation));
+    return 'busy';
+  }
   // The claim means nothing beside a verdict: one that stays behind is only untidy.
   await releaseClaim(place, generation).catch(() => undefined);
   return 'imported';
