@@ -104,6 +104,8 @@ async function openOnce(login: Login, ways: readonly Way[], opening: Opening): P
     const { stream, transport } = await openFirst(ways, connection, opening.signal, (way) => {
       opening.step = `opening ${way.name}`;
     });
+    // Both can have ended in the very packet that opened them, before anyone could listen.
+    if (stream.errored) throw stream.errored;
     connection.lost.throwIfAborted();
     connection.lost.addEventListener('abort', () => stream.destroy(connection.lost.reason), { once: true });
     return {
