@@ -1,0 +1,188 @@
+/**
+ * The two lists of a cloud-config that the agent is added to: where their value comes from (the key itself, an alias,
+ * a merge key) and whether cloud-init would take their shape.
+ */
+import {
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  type Pair,
+  type ParsedNode,
+  type Scalar,
+  type YAMLMap,
+  type YAMLSeq,
+} from 'yaml';
+import { type AgentKey, isAgentPackage, startsAgent } from './guest-agent.ts';
+import type { YamlDocument } from './pyyaml-document.ts';
+import { MERGE_TAG, NULL_TAG, SEQUENCE_TAG, STRING_TAG } from './pyyaml-scalars.ts';
+import { type AnchoredNode, scalarText, tagOf } from './pyyaml-tree.ts';
+import { refusalAt } from './user-data-error.ts';
+
+export type ParsedPair = Pair<ParsedNode, ParsedNode | null>;
+
+/** The key has a value of its own; `list` is null while that value is empty. */
+export interface OwnList {
+  readonly kind: 'own';
+  readonly pair: ParsedPair;
+  readonly list: YAMLSeq.Parsed | null;
+}
+
+/** The value stands elsewhere: the key's pair holds an alias, or there is no pair and a merge key brings it. */
+export interface BorrowedList {
+  readonly kind: 'borrowed';
+  readonly pair: ParsedPair | null;
+  readonly list: YAMLSeq.Parsed | null;
+}
+
+/** How a key of the root mapping gets its list. */
+export type ListSource = { readonly kind: 'absent' } | OwnList | BorrowedList;
+
+const WRONG_LIST: Readonly<Record<AgentKey, string>> = {
+  packages: 'packages must be a list',
+  runcmd: 'runcmd must be a list of commands',
+};
+
+/**
+ * Finds the list under `key` as PyYAML resolves it and checks its shape.
+ * @throws UserDataError for a value that cloud-init's module would fail on
+ */
+export function findList(document: YamlDocument, root: YAMLMap.Parsed, key: AgentKey): ListSource {
+  const pair = root.items.find((item) => isKey(item.key, key, document));
+  const value = pair === undefined ? mergedValue(document, root, key) : pair.value;
+  if (value === undefined) {
+    return { kind: 'absent' };
+  }
+  const node = value === null ? null : target(document, value);
+  const list = checkShape(document, value, node, key);
+  const isOwn = pair !== undefined && !isAlias(pair.value);
+  return isOwn ? { kind: 'own', pair, list } : { kind: 'borrowed', pair: pair ?? null, list };
+}
+
+/** Whether the list already brings the agent (`packages`) or starts it (`runcmd`). */
+export function holdsAgent(document: YamlDocument, list: YAMLSeq.Parsed, key: AgentKey): boolean {
+  return list.items.some((item) => {
+    const node = target(document, item);
+    if (key === 'packages') {
+      return packageNames(document, node).some(isAgentPackage);
+    }
+    const words = isSeq(node) ? node.items.map((word) => textOf(document, word)) : [textOf(document, node)];
+    return startsAgent(words.join(' '));
+  });
+}
+
+/** The node itself, or what it stands for if it is an alias. */
+function target(document: YamlDocument, node: ParsedNode): AnchoredNode {
+  const resolved = isAlias(node) ? document.targets.get(node) : node;
+  if (resolved === undefined) {
+    throw refusalAt(document.text, node.range[0], 'an alias for which no anchor stands before it');
+  }
+  return resolved;
+}
+
+function textOf(document: YamlDocument, node: ParsedNode): string {
+  const scalar = target(document, node);
+  return isScalar(scalar) ? scalarText(scalar) : '';
+}
+
+function isKey(node: ParsedNode, key: string, document: YamlDocument): boolean {
+  const scalar = target(document, node);
+  return isScalar(scalar) && scalarText(scalar) === key;
+}
+
+/** PyYAML lets a later `<<` win over an earlier one, and within a list of mappings the first. */
+function mergedValue(
+  document: YamlDocument,
+  map: YAMLMap.Parsed,
+  key: string,
+): ParsedNode | null | undefined {
+  const merges = map.items.filter((item) => isScalar(item.key) && tagOf(item.key) === MERGE_TAG);
+  for (const { value } of merges.toReversed()) {
+    const merged = value === null ? null : target(document, value);
+    for (const source of isSeq(merged) ? merged.items.map((item) => target(document, item)) : [merged]) {
+      if (!isMap(source)) {
+        continue;
+      }
+      const pair = source.items.find((item) => isKey(item.key, key, document));
+      const found = pair === undefined ? mergedValue(document, source, key) : pair.value;
+      if (found !== undefined) {
+        return found;
+      }
+    }
+  }
+  return undefined;
+}
+
+function checkShape(
+  document: YamlDocument,
+  value: ParsedNode | null,
+  node: AnchoredNode | null,
+  key: AgentKey,
+): YAMLSeq.Parsed | null {
+  if (value === null || node === null || (isScalar(node) && isEmptyValue(node))) {
+    return null;
+  }
+  if (!isSeq(node) || tagOf(node) !== SEQUENCE_TAG) {
+    throw refusalAt(document.text, value.range[0], WRONG_LIST[key]);
+  }
+  for (const item of node.items) {
+    const fault = key === 'packages' ? packageFault(document, item) : commandFault(document, item);
+    if (fault !== null) {
+      throw refusalAt(document.text, item.range[0], fault);
+    }
+  }
+  return node;
+}
+
+/** Null without an anchor or a tag: only then can a list be written in its place. */
+function isEmptyValue(node: Scalar.Parsed): boolean {
+  return tagOf(node) === NULL_TAG && node.anchor === undefined && node.tag === undefined;
+}
+
+function packageFault(document: YamlDocument, item: ParsedNode): string | null {
+  const node = target(document, item);
+  if (isScalar(node)) {
+    return tagOf(node) === STRING_TAG
+      ? null
+      : 'a package is a name; a number, boolean or empty entry needs quotes or goes';
+  }
+  if (isMap(node)) {
+    const managers = node.items.every(({ value }) => value !== null && isSeq(target(document, value)));
+    return managers
+      ? null
+      : 'a package entry that is a mapping names a package manager and its list of packages';
+  }
+  const [name] = node.items;
+  const isPair = node.items.length <= 2 && name !== undefined && isString(document, name);
+  return isPair ? null : 'a package entry that is a list holds a name and a version';
+}
+
+function packageNames(document: YamlDocument, node: AnchoredNode): string[] {
+  if (isScalar(node)) {
+    return [scalarText(node)];
+  }
+  if (isSeq(node)) {
+    return node.items.slice(0, 1).map((name) => textOf(document, name));
+  }
+  return node.items.flatMap(({ value }) => {
+    const list = value === null ? null : target(document, value);
+    return isSeq(list) ? list.items.flatMap((entry) => packageNames(document, target(document, entry))) : [];
+  });
+}
+
+function commandFault(document: YamlDocument, item: ParsedNode): string | null {
+  const node = target(document, item);
+  if (isSeq(node)) {
+    const isVector = node.items.every((word) => isScalar(target(document, word)));
+    return isVector ? null : 'a command that is a list holds its words only';
+  }
+  if (isScalar(node) && (tagOf(node) === STRING_TAG || tagOf(node) === NULL_TAG)) {
+    return null;
+  }
+  return 'a command is a string or a list of words; one that contains “: ” needs quotes';
+}
+
+function isString(document: YamlDocument, node: ParsedNode): boolean {
+  const scalar = target(document, node);
+  return isScalar(scalar) && tagOf(scalar) === STRING_TAG;
+}

@@ -1,0 +1,53 @@
+/**
+ * What makes a guest run the QEMU guest agent, which is how its address is known before its network was heard of:
+ * one package, and one command that starts it. And what counts as the user having asked for it already.
+ */
+
+export const AGENT_PACKAGE = 'qemu-guest-agent';
+
+/**
+ * The unit is called `qemu-ga` on SUSE. It is started, not enabled: on Debian the unit is static and `enable` fails.
+ * It ends with `true` because a failing runcmd marks the whole boot as failed, and a VM without its agent still works.
+ */
+export const AGENT_COMMAND: readonly string[] = [
+  'sh',
+  '-c',
+  'systemctl start qemu-guest-agent || systemctl start qemu-ga || true',
+];
+
+/** The agent's additions to a cloud-config: for each list one entry, as one line of YAML. */
+export const AGENT_ENTRIES = {
+  packages: AGENT_PACKAGE,
+  runcmd: `[sh, -c, '${AGENT_COMMAND[2]}']`,
+} as const;
+
+export type AgentKey = keyof typeof AGENT_ENTRIES;
+
+export const AGENT_KEYS: readonly AgentKey[] = ['packages', 'runcmd'];
+
+const UNIT = String.raw`(?:qemu-guest-agent|qemu-ga)(?:\.service)?`;
+const STARTS_UNIT = [
+  new RegExp(String.raw`^systemctl\b.*\s(?:start|restart|reload-or-restart)\s(?:.*\s)?${UNIT}(?:\s|$)`),
+  new RegExp(String.raw`^systemctl\b(?=.*\s--now\b).*\s(?:enable|reenable)\s(?:.*\s)?${UNIT}(?:\s|$)`),
+  new RegExp(String.raw`^(?:rc-)?service\s+${UNIT}\s+(?:start|restart)(?:\s|$)`),
+  new RegExp(String.raw`^/etc/init\.d/${UNIT}\s+(?:start|restart)(?:\s|$)`),
+];
+
+/** @param name a package without its version */
+export function isAgentPackage(name: string): boolean {
+  return name === AGENT_PACKAGE;
+}
+
+/** Whether a shell command, or an argument vector joined by spaces, starts the agent in one of its parts. */
+export function startsAgent(command: string): boolean {
+  return command
+    .replace(/^(?:\S*\/)?(?:ba|da)?sh\s+-\w*c\s+/, '')
+    .split(/[;&|\n]+/)
+    .map((part) =>
+      part
+        .trim()
+        .replace(/^(?:sudo|exec|then|do)\s+/, '')
+        .replace(/^(?:\/usr)?\/s?bin\//, ''),
+    )
+    .some((part) => STARTS_UNIT.some((pattern) => pattern.test(part)));
+}
