@@ -3,7 +3,7 @@
  * and after the end, into one settlement and one signal of loss.
  */
 import { Socket } from 'node:net';
-import { type CipherAlgorithm, Client, type PublicKeyAuthMethod } from 'ssh2';
+import ssh2, { type CipherAlgorithm, type Client, type PublicKeyAuthMethod } from 'ssh2';
 import { type ConnectStage, explainClose, explainError } from './connect-failure.ts';
 import type { HostTrust } from './host-trust.ts';
 import type { PrivateKey } from './private-key.ts';
@@ -54,7 +54,7 @@ export function connectSsh(
   onStage: (stage: ConnectStage) => void,
 ): Promise<SshConnection> {
   const socket = new Socket();
-  const client = new Client();
+  const client = new ssh2.Client();
   const lost = new AbortController();
   let stage: ConnectStage = 'tcp';
   let greeting = '';

@@ -2,7 +2,7 @@
  * Reads a known_hosts file. Pure: what a line says, not whether a host is trusted (host-trust.ts). A line that cannot
  * be read is reported with its number instead of being skipped in silence, since it may be the `@revoked` one.
  */
-import { utils } from 'ssh2';
+import ssh2 from 'ssh2';
 import { isHostKeyType } from './host-key-algorithms.ts';
 import { type HostPatterns, parseHostPatterns } from './host-patterns.ts';
 
@@ -66,7 +66,7 @@ function decodeKey(type: string, key64: string): Buffer | string {
   if (key64.length % 4 !== 0 || !/^[A-Za-z0-9+/]+={0,2}$/.test(key64)) return 'a key that is not base64';
   const key = Buffer.from(key64, 'base64');
   if (embeddedType(key) !== type) return `a key that is not of the type written before it (${type})`;
-  if (isHostKeyType(type) && utils.parseKey(`${type} ${key64}`) instanceof Error) return 'a damaged key';
+  if (isHostKeyType(type) && ssh2.utils.parseKey(`${type} ${key64}`) instanceof Error) return 'a damaged key';
   return key;
 }
 

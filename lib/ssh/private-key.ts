@@ -2,7 +2,7 @@
  * Reads a private key as it comes out of a secret or an environment variable: OpenSSH, PEM or PKCS#8, encrypted or not.
  * What is certain is repaired; what is not is refused with what to do, because a guessed key fails later as "refused".
  */
-import { type ParsedKey, utils } from 'ssh2';
+import ssh2, { type ParsedKey } from 'ssh2';
 import { fingerprint } from './fingerprint.ts';
 import { convertPkcs8 } from './pkcs8.ts';
 import { PrivateKeyError } from './private-key-error.ts';
@@ -59,7 +59,7 @@ function decode(source: PrivateKeyText, passphrase: string | undefined): ParsedK
 /** ssh2 returns its errors, except those it throws from within a decrypted block of nonsense. */
 function parse(pem: string, passphrase: string | undefined): ParsedKey | null {
   try {
-    const key = utils.parseKey(pem, passphrase);
+    const key = ssh2.utils.parseKey(pem, passphrase);
     return key instanceof Error || !key?.isPrivateKey() ? null : key;
   } catch {
     return null;

@@ -3,7 +3,7 @@
  * real sshd does see real-sshd.ts.
  */
 import type { AddressInfo } from 'node:net';
-import { type AuthContext, type Connection, Server, type ServerChannel, utils } from 'ssh2';
+import ssh2, { type AuthContext, type Connection, type ServerChannel } from 'ssh2';
 import type { KeyPair } from './keys.ts';
 
 export interface SshServerBehaviour {
@@ -31,11 +31,11 @@ export async function startSshServer(
   clientKey: KeyPair,
   behaviour: SshServerBehaviour = {},
 ): Promise<TestSshServer> {
-  const allowed = utils.parseKey(clientKey.public);
+  const allowed = ssh2.utils.parseKey(clientKey.public);
   if (allowed instanceof Error) throw allowed;
   const methods: string[] = [];
   const connections: Connection[] = [];
-  const server = new Server({ hostKeys: hostKeys.map((key) => key.private) }, (connection) => {
+  const server = new ssh2.Server({ hostKeys: hostKeys.map((key) => key.private) }, (connection) => {
     connections.push(connection);
     connection.on('error', () => {});
     behaviour.onConnection?.(connection);
