@@ -27,12 +27,6 @@ export interface OpenOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Procedures without arguments may be called by their name alone. */
-type CallParameters<N extends CallProcedureName> =
-  ProcedureArgs<N> extends void
-    ? [args?: undefined, options?: CallOptions]
-    : [args: ProcedureArgs<N>, options?: CallOptions];
-
 export class LibvirtConnection {
   readonly #client: RpcClient;
 
@@ -70,10 +64,10 @@ export class LibvirtConnection {
    */
   async call<N extends CallProcedureName>(
     procedure: N,
-    ...[args, options]: CallParameters<N>
+    args: ProcedureArgs<N>,
+    options?: CallOptions,
   ): Promise<ProcedureResult<N>> {
-    // A procedure without arguments is exactly one whose arguments are undefined.
-    return await this.#client.call(procedure, args as ProcedureArgs<N>, options);
+    return await this.#client.call(procedure, args, options);
   }
 
   /**

@@ -274,7 +274,10 @@ export class ImageServer {
   }
 }
 
-/** A raw disk of one MiB that no magic number marks as anything else. */
-export function tinyRawImage(): Buffer {
-  return Buffer.alloc(1024 ** 2, 'kvm-functions test image\n');
+/** A raw disk of one MiB with a boot sector's signature; `content` makes it another image than the next. */
+export function tinyRawImage(content = 'kvm-functions test image'): Buffer {
+  const disk = Buffer.alloc(1024 ** 2);
+  disk.writeUInt16BE(0x55aa, 510);
+  disk.write(content, 4096);
+  return disk;
 }
