@@ -1,5 +1,7 @@
 /** From the checked JSON of a create to what the provider is asked: user-data becomes bytes here, and stays bytes. */
 import type { CreateRequest } from '../provider/provider.ts';
+import { UserDataError } from '../seed/user-data-error.ts';
+import { decodeUserData } from '../seed/user-data-text.ts';
 import { RefusedRequest } from './refused-request.ts';
 import type { CreateInput } from './request-schema.ts';
 
@@ -12,16 +14,10 @@ export function toCreateRequest(input: CreateInput): CreateRequest {
       { pointer: '/cloudInitEncoding', detail: 'says how cloudInit is encoded, which is missing' },
     ]);
   }
-  const bytes = cloudInitEncoding === 'base64' ? decodeBase64(cloudInit) : Buffer.from(cloudInit, 'utf8');
-  return { ...rest, cloudInit: bytes };
-}
-
-/** Line breaks are allowed, since that is how the usual tools write base64; anything else Buffer would skip is not. */
-function decodeBase64(text: string): Uint8Array {
-  const compact = text.replace(/[\r\n]/g, '');
-  if (compact.length % 4 === 0 && /^[A-Za-z0-9+/]*={0,2}$/.test(compact))
-    return Buffer.from(compact, 'base64');
-  throw new RefusedRequest([
-    { pointer: '/cloudInit', detail: 'is not base64, as cloudInitEncoding says it is' },
-  ]);
+  try {
+    return { ...rest, cloudInit: decodeUserData(cloudInit, cloudInitEncoding) };
+  } catch (error) {
+    if (!(error instanceof UserDataError)) throw error;
+    throw new RefusedRequest([{ pointer: '/cloudInit', detail: error.message }]);
+  }
 }

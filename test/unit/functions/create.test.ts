@@ -66,12 +66,26 @@ describe('create over HTTP', () => {
 
   it('decodes user-data that says it is base64 without passing its bytes through text', async () => {
     const runtime = createTestRuntime();
-    const bytes = Buffer.from([0x1f, 0x8b, 0x08, 0x00, 0xff, 0x00, 0xfe]);
+    const bytes = Buffer.from([0xff, 0x00, 0xfe, 0x80, 0x0a]);
     const wrapped = bytes.toString('base64').replace(/(.{4})/g, '$1\n');
 
     await answerTo(post({ ...REQUEST, cloudInit: wrapped, cloudInitEncoding: 'base64' }), runtime);
 
-    expect(runtime.fleet.requests[0]?.cloudInit).toEqual(bytes);
+    expect(runtime.fleet.requests.map(({ cloudInit }) => [...(cloudInit ?? [])])).toEqual([[...bytes]]);
+  });
+
+  it.each([
+    [{ cloudInit: '%', cloudInitEncoding: 'base64' }, '/cloudInit'],
+    [{ cloudInit: 'H4sIAAAA', cloudInitEncoding: 'base64' }, '/cloudInit'],
+    [{ cloudInitEncoding: 'base64' }, '/cloudInitEncoding'],
+  ])('refuses user-data that is not in the encoding it claims: %j', async (part, pointer) => {
+    const runtime = createTestRuntime();
+
+    const response = await answerTo(post({ ...REQUEST, ...part }), runtime);
+
+    expect(response.statusCode).toBe(400);
+    expect(response.json()['errors']).toMatchObject([{ pointer }]);
+    expect(runtime.fleet.calls).toEqual([]);
   });
 
   it('decodes a body that the gateway has base64-encoded', async () => {
