@@ -116,9 +116,9 @@ export class FrameDecoder {
   #frameLength(bytes: Buffer): number {
     const length = bytes.readUInt32BE(0);
     if (length < FRAME_PREFIX_BYTES || length > FRAME_MAX_BYTES) {
-      this.#failure = new LibvirtTransportError(
-        `not libvirt's RPC: a message of ${length} bytes (allowed: ${FRAME_PREFIX_BYTES} to ${FRAME_MAX_BYTES})`,
-      );
+      // Shown because it is often the first word of a message from a shell or a proxy in between.
+      const begins = JSON.stringify(bytes.toString('latin1', 0, LENGTH_BYTES));
+      this.#failure = new LibvirtTransportError(`not libvirt's RPC: a message that begins with ${begins}`);
       throw this.#failure;
     }
     return length;
