@@ -10,6 +10,7 @@ export default defineConfig({
         testTimeout: name === 'lab' ? 600_000 : 60_000,
         hookTimeout: name === 'lab' ? 900_000 : 60_000,
         fileParallelism: name !== 'lab',
+        globalSetup: name === 'lab' ? ['test/lab/global-setup.ts'] : [],
       },
     })),
   },
