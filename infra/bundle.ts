@@ -53,7 +53,7 @@ export async function bundleFunction(
     // ssh2 asks for both inside a try and goes on in JavaScript; an addon built here would not run on arm64 there.
     external: ['*.node', 'cpu-features'],
     define: { 'import.meta.dirname': '__dirname', 'import.meta.filename': '__filename' },
-    legalComments: 'external',
+    legalComments: 'none',
     logLevel: 'warning',
   });
   // This project's own package.json says that .js files below it are ES modules.

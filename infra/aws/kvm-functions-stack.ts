@@ -6,7 +6,7 @@ import { CfnOutput, Duration, Stack, type StackProps } from 'aws-cdk-lib';
 import { type ISecret, Secret } from 'aws-cdk-lib/aws-secretsmanager';
 import type { Construct } from 'constructs';
 import type { Config, SecretSource } from '../../lib/config/schema.ts';
-import { FALLBACK_FUNCTION, type FunctionName } from '../routes.ts';
+import { FALLBACK_FUNCTION, type FunctionName, ROUTES } from '../routes.ts';
 import { CollectorSchedule } from './collector-schedule.ts';
 import type { Bundles } from './deployment-bundles.ts';
 import { HostSecurityGroups } from './host-security-groups.ts';
@@ -63,6 +63,9 @@ export class KvmFunctionsStack extends Stack {
       description: 'kvm-functions: answers requests that match no route',
       timeout: Duration.seconds(5),
       memorySize: 128,
+      environment: {
+        KVM_FUNCTIONS_ROUTES: JSON.stringify(ROUTES.map(({ method, path }) => ({ method, path }))),
+      },
     });
 
     work.feed(worker);

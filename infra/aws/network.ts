@@ -4,6 +4,7 @@
  * service could not be deployed.
  */
 
+import { Annotations } from 'aws-cdk-lib';
 import {
   GatewayVpcEndpointAwsService,
   InterfaceVpcEndpointAwsService,
@@ -51,6 +52,10 @@ export class Network extends Construct {
   }
 
   private importVpc({ id, cidr, subnetIds, availabilityZones }: ExistingVpc): IVpc {
+    Annotations.of(this).acknowledgeWarning(
+      '@aws-cdk/aws-ec2:noSubnetRouteTableId',
+      'no route is added to its subnets',
+    );
     return Vpc.fromVpcAttributes(this, 'Vpc', {
       vpcId: id,
       vpcCidrBlock: cidr,
