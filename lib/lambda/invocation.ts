@@ -44,7 +44,7 @@ export class Invocation {
     const remaining = remainingMs(context);
     const limit = this.http === null ? remaining : Math.min(remaining, GATEWAY_LIMIT_MS);
     this.deadlineAt = this.startedAt + Math.max(0, limit - marginMs);
-    this.log = runtime.logger.createChild({ persistentKeys: { operation, requestId: this.requestId } });
+    this.log = runtime.logger.createChild({ persistentKeys: { operation } });
   }
 }
 
