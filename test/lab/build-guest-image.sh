@@ -1,0 +1,72 @@
+#!/bin/bash
+# Builds the lab's guest: a Debian that boots by BIOS from a virtio disk, configures itself with cloud-init and runs the guest agent.
+# usage: build-guest-image.sh WORK_DIRECTORY SUITE KERNEL_PACKAGE APT_OPTIONS_FILE SOURCES_FILE...   (writes WORK_DIRECTORY/image.qcow2)
+# To be run in mount and PID namespaces of its own: whatever it mounts or starts then ends with it, also when it is killed.
+set -euo pipefail
+work=$1 suite=$2 kernel=$3 apt_options=$4
+shift 4
+
+disk=$work/image.raw root=$work/root
+partition_offset=$((1024 * 1024))
+partition_bytes=$((2047 * 1024 * 1024))
+
+# One partition, because cloud-init is to grow it; MBR, because extlinux's boot code for it needs no second partition.
+truncate -s 2G "$disk"
+echo '2048,,L,*' | sfdisk -q "$disk"
+dd if=/usr/lib/EXTLINUX/mbr.bin of="$disk" conv=notrunc status=none
+
+# extlinux cannot read 64-bit or checksummed ext4. The mount takes its own offset: partitions of loop devices are not scanned everywhere.
+mkfs.ext4 -q -L root -O '^64bit,^metadata_csum' -E "offset=$partition_offset" "$disk" $((partition_bytes / 1024))
+mkdir "$root"
+mount --no-mtab -o "loop,offset=$partition_offset,sizelimit=$partition_bytes" "$disk" "$root"
+
+# Under emulation every module of the initramfs is boot time: it gets what finds the root disk and nothing else.
+initramfs_hook='mkdir -p "$1/etc/initramfs-tools/conf.d" &&
+  echo MODULES=list >"$1/etc/initramfs-tools/conf.d/modules" &&
+  printf "%s\n" virtio_pci virtio_blk ext4 >"$1/etc/initramfs-tools/modules"'
+
+# locales: without it cloud-init ends in the status "error". openssh-server, cloud-guest-utils, fdisk: keys and disk growth can be seen.
+mmdebstrap --mode=root --variant=minbase --quiet \
+  --aptopt="$apt_options" \
+  --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
+  --dpkgopt='path-exclude=/usr/share/info/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
+  --include="$kernel,systemd-sysv,udev,dbus,iproute2,cloud-init,cloud-guest-utils,fdisk,qemu-guest-agent,locales,openssh-server" \
+  --essential-hook="$initramfs_hook" \
+  "$suite" "$root" "$@"
+
+cat >"$root/etc/fstab" <<'FSTAB'
+LABEL=root / ext4 noatime,errors=remount-ro 0 1
+FSTAB
+
+# Guests have no internet. Without sources `apt-get update` is done at once, and installing what is installed (the agent) needs none;
+# without a name server nothing waits for one. The builder's own hostname, resolver and host keys must not travel either.
+rm -rf "$root"/etc/apt/sources.list "$root"/etc/apt/sources.list.d/* "$root"/etc/ssh/ssh_host_*
+: >"$root/etc/apt/sources.list"
+: >"$root/etc/resolv.conf"
+: >"$root/etc/machine-id"
+echo localhost >"$root/etc/hostname"
+echo LANG=C.UTF-8 >"$root/etc/default/locale" # as in Debian's own cloud images: no locale is generated at first boot
+cat >"$root/etc/cloud/cloud.cfg.d/90-lab.cfg" <<'CLOUD'
+datasource_list: [NoCloud, None]
+apt: { preserve_sources_list: true }
+ssh_genkeytypes: [ed25519]
+CLOUD
+
+chroot "$root" systemctl enable --quiet systemd-networkd
+chroot "$root" systemctl mask --quiet apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer fstrim.timer
+
+mkdir -p "$root/boot/extlinux"
+cat >"$root/boot/extlinux/extlinux.conf" <<'EXTLINUX'
+DEFAULT debian
+PROMPT 0
+LABEL debian
+  KERNEL /vmlinuz
+  INITRD /initrd.img
+  APPEND root=LABEL=root ro console=ttyS0,115200 loglevel=4 mitigations=off
+EXTLINUX
+extlinux --install "$root/boot/extlinux" >/dev/null 2>&1
+
+# Blocks that held the packages' archives are given back, or they would be compressed into the image.
+fstrim "$root"
+umount --no-mtab "$root"
+qemu-img convert -c -W -m 4 -f raw -O qcow2 -o compat=1.1 "$disk" "$work/image.qcow2"
