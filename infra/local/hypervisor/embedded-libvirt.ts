@@ -66,7 +66,8 @@ export function createEmbeddedLibvirt(options: EmbeddedLibvirtOptions): Embedded
       if (this.isListening) {
         serve(server);
       } else {
-        client.destroy(new Error('connect ECONNREFUSED /run/libvirt/libvirt-sock'));
+        // Without an error: nobody may be listening for one yet.
+        client.destroy();
       }
       return client;
     },

@@ -21,6 +21,7 @@ const AUTH_TYPES: Readonly<Record<AuthMode, number>> = {
   none: AUTH_TYPE.none,
   polkit: AUTH_TYPE.polkit,
   'polkit-denied': AUTH_TYPE.polkit,
+  'polkit-root': AUTH_TYPE.none,
   sasl: AUTH_TYPE.sasl,
 };
 
@@ -56,9 +57,10 @@ export const connectProcedures: Handlers<
     session.isOpen = true;
   },
   connectClose: () => undefined,
-  authList: (_args, { auth, session }) => ({
-    types: [session.isAuthenticated ? AUTH_TYPE.none : AUTH_TYPES[auth]],
-  }),
+  authList: (_args, { auth, session }) => {
+    session.isAuthenticated ||= auth === 'polkit-root';
+    return { types: [session.isAuthenticated ? AUTH_TYPE.none : AUTH_TYPES[auth]] };
+  },
   authPolkit: (_args, { auth, session }) => {
     if (auth === 'polkit-denied') {
       throw new DaemonError({

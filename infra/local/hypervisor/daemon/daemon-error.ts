@@ -100,10 +100,10 @@ export const systemError = (domain: number, errno: number, message: string): Dae
   new DaemonError({ code: ERROR_CODE.systemError, domain, message, str1: '%s', str2: message, int1: errno });
 
 /** XML that does not parse. */
-export const xmlSyntaxError = (message: string): DaemonError =>
+export const xmlSyntaxError = (domain: number, message: string): DaemonError =>
   new DaemonError({
     code: ERROR_CODE.xmlDetail,
-    domain: ERROR_DOMAIN.domain,
+    domain,
     message,
     str1: '%s',
     str2: message,

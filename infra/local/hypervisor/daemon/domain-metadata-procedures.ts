@@ -128,7 +128,7 @@ function parseElement(metadata: string) {
     return parseXml(metadata);
   } catch (error) {
     throw error instanceof XmlSyntaxError
-      ? xmlSyntaxError(error.message.replace('(xml)', '(metadata_xml)'))
+      ? xmlSyntaxError(ERROR_DOMAIN.domain, error.message.replace('(xml)', '(metadata_xml)'))
       : error;
   }
 }

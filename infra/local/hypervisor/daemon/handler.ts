@@ -8,8 +8,11 @@ import type {
 } from '../../../../lib/libvirt/protocol.ts';
 import type { HostState } from '../state/host-state.ts';
 
-/** How clients are let in: by the socket's permissions, or by polkit or SASL before they may open. */
-export type AuthMode = 'none' | 'polkit' | 'polkit-denied' | 'sasl';
+/**
+ * How clients are let in: by the socket's permissions, or by polkit or SASL before they may open. `polkit-root` is what
+ * root meets where polkit is asked for: it is let in without, but only once it has asked for the list.
+ */
+export type AuthMode = 'none' | 'polkit' | 'polkit-denied' | 'polkit-root' | 'sasl';
 
 /** What one connection has come to. */
 export interface Session {

@@ -42,7 +42,11 @@ const OWN_FIELDS = ['name', 'uuid', 'title', 'description', 'metadata', 'memory'
 
 /** @throws DaemonError with the code libvirt's own parser gives. */
 export function parseDomainDefinition(xml: string, { virtTypes }: DefineContext): DomainDefinition {
-  const root = parseRoot(xml, 'domain', '(domain_definition)');
+  const root = parseRoot(xml, {
+    root: 'domain',
+    source: '(domain_definition)',
+    domain: ERROR_DOMAIN.domain,
+  });
   const virtType = attribute(root, 'type') ?? '';
   const name = textOf(find(root, 'name'))?.trim() ?? '';
   const uuid = textOf(find(root, 'uuid'))?.trim();

@@ -63,6 +63,15 @@ export class DomainStore {
     return this.all.find((domain) => domain.name === name);
   }
 
+  /** For tests: what runs in a domain, to be silenced or stuck. @throws DaemonError noDomain, operationInvalid */
+  guest(name: string): Guest {
+    const { run } = this.byName(name);
+    if (!run) {
+      throw operationInvalid(ERROR_DOMAIN.domain, 'domain is not running');
+    }
+    return run.guest;
+  }
+
   /** @throws DaemonError noDomain */
   byName(name: string): Domain {
     const domain = this.find(name);

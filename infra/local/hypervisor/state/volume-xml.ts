@@ -35,7 +35,11 @@ const FORMATS = [
 
 /** @throws DaemonError with libvirt's code for each kind of fault. */
 export function parseVolume(xml: string): VolumeRequest {
-  const root = parseRoot(xml, 'volume', '(storage_volume_definition)');
+  const root = parseRoot(xml, {
+    root: 'volume',
+    source: '(storage_volume_definition)',
+    domain: ERROR_DOMAIN.storage,
+  });
   const name = textOf(find(root, 'name'))?.trim() ?? '';
   const format = attribute(find(root, 'target/format'), 'type') ?? 'raw';
   const backingPath = textOf(find(root, 'backingStore/path'))?.trim();
@@ -84,7 +88,11 @@ export const formatVolume = (volume: Volume, seen: VolumeInspection, files: Host
 
 /** @throws DaemonError xmlError */
 export function parsePool(xml: string): { name: string; uuid: string | undefined; targetPath: string } {
-  const root = parseRoot(xml, 'pool', '(storage_pool_definition)');
+  const root = parseRoot(xml, {
+    root: 'pool',
+    source: '(storage_pool_definition)',
+    domain: ERROR_DOMAIN.storage,
+  });
   const type = attribute(root, 'type') ?? '';
   const name = textOf(find(root, 'name'))?.trim();
   const targetPath = textOf(find(root, 'target/path'))?.trim();

@@ -32,15 +32,20 @@ export function bytesOf(size: XmlElement, defaultUnit: string): bigint | undefin
 }
 
 /** @throws DaemonError xmlDetail when it is no XML, xmlError when its root is another element. */
-export function parseRoot(xml: string, rootName: string, source: string): XmlElement {
+export function parseRoot(
+  xml: string,
+  expected: { readonly root: string; readonly source: string; readonly domain: number },
+): XmlElement {
   let root: XmlElement;
   try {
     root = parseXml(xml);
   } catch (error) {
-    throw error instanceof XmlSyntaxError ? xmlSyntaxError(error.message.replace('(xml)', source)) : error;
+    throw error instanceof XmlSyntaxError
+      ? xmlSyntaxError(expected.domain, error.message.replace('(xml)', expected.source))
+      : error;
   }
-  if (root.name !== rootName) {
-    throw xmlError(ERROR_DOMAIN.xml, `expecting root element of '${rootName}', not '${root.name}'`);
+  if (root.name !== expected.root) {
+    throw xmlError(ERROR_DOMAIN.xml, `expecting root element of '${expected.root}', not '${root.name}'`);
   }
   return root;
 }
