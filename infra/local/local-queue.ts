@@ -9,6 +9,8 @@ const REGION = 'us-east-1';
 
 export interface LocalQueue {
   readonly client: SQSClient;
+  /** Where the protocol is spoken; `url` only names the queue. */
+  readonly endpoint: string;
   readonly url: string;
   readonly arn: string;
   readonly deadLetterUrl: string;
@@ -28,13 +30,15 @@ export async function startLocalQueue(): Promise<LocalQueue> {
       }),
     },
   });
+  const endpoint = `http://127.0.0.1:${server.port}`;
   const client = new SQSClient({
-    endpoint: `http://127.0.0.1:${server.port}`,
+    endpoint,
     region: REGION,
     credentials: { accessKeyId: 'local', secretAccessKey: 'local' },
   });
   return {
     client,
+    endpoint,
     url: work.queueUrl,
     arn: work.queueArn,
     deadLetterUrl: deadLetters.queueUrl,

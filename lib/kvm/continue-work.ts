@@ -2,6 +2,7 @@
  * What the worker does with a message. The message says which incarnation to look at; what is to be done stands in the
  * domain's metadata. A worker never defines: a domain that is not there was deleted.
  */
+import { ProviderError } from '../provider/provider-error.ts';
 import type { WorkMessage } from '../provider/work.ts';
 import { eraseVm } from './erase.ts';
 import { toProviderError } from './error-classification.ts';
@@ -10,6 +11,7 @@ import type { HostSession } from './host-session.ts';
 import { isActive } from './instance-view.ts';
 import { observe } from './observe-vm.ts';
 import { hostNamed, type ProviderContext, sendWork } from './provider-context.ts';
+import type { KvmHost } from './provider-options.ts';
 import { advancePhase, asOwn, findVmByUuid, type OwnVm } from './vm.ts';
 
 /** How long to wait before looking again for an address: a cloud image boots in 10–60 s. */
@@ -25,7 +27,7 @@ export async function continueWork(context: ProviderContext, message: WorkMessag
   const host = hostNamed(context, message.host);
   const id = `${message.host}/${message.name}`;
   try {
-    const session = await context.sessions.get(host);
+    const session = await openSession(context, host);
     const found = await findVmByUuid(session, message.uuid);
     if (found === null) {
       const { name, uuid } = message;
@@ -41,6 +43,21 @@ export async function continueWork(context: ProviderContext, message: WorkMessag
     else if (message.op === 'create') await continueCreate(context, session, vm, message);
   } catch (error) {
     throw toProviderError(error, { op: message.op, host: message.host, id });
+  }
+}
+
+/**
+ * A host that refuses the key or shows another one cannot be told why the VM waits, since its metadata is behind that
+ * door. Somebody will put it right, so the message must not be used up: here such a refusal is worth a repeat.
+ */
+async function openSession(context: ProviderContext, host: KvmHost): Promise<HostSession> {
+  try {
+    return await context.sessions.get(host);
+  } catch (error) {
+    const failure = toProviderError(error, { op: 'worker', host: host.name });
+    throw failure.retryable
+      ? failure
+      : new ProviderError('transient', failure.message, { op: 'worker', cause: error });
   }
 }
 

@@ -11,6 +11,7 @@ import {
   LibvirtTransportError,
 } from '../libvirt/errors.ts';
 import { type ErrorKind, ProviderError } from '../provider/provider-error.ts';
+import { PrivateKeyError } from '../ssh/private-key-error.ts';
 import { SshError } from '../ssh/ssh-error.ts';
 import { XmlError } from './xml-tree.ts';
 
@@ -57,7 +58,10 @@ export function kindOf(error: unknown): ErrorKind {
     return byErrno ?? KIND_BY_CODE.get(error.code) ?? 'transient';
   }
   if (error instanceof LibvirtTimeoutError) return 'timeout';
-  if (error instanceof LibvirtTransportError) return 'transient';
+  // A forced command that cannot run ends the stream only after the tunnel stood: the cause knows.
+  if (error instanceof LibvirtTransportError)
+    return error.cause instanceof SshError ? kindOf(error.cause) : 'transient';
+  if (error instanceof PrivateKeyError) return 'permanent';
   if (error instanceof SshError || error instanceof ImageError)
     return error.retryable ? 'transient' : 'permanent';
   if (error instanceof XmlError) return 'permanent';
