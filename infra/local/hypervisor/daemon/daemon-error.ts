@@ -16,7 +16,7 @@ export const ERROR_DOMAIN = {
   streams: 38,
 } as const;
 
-export const ERRNO = { noEntry: 2, exists: 17, noDevice: 19, fileTooLarge: 27, noSpace: 28 } as const;
+export const ERRNO = { noEntry: 2, noDevice: 19, fileTooLarge: 27, noSpace: 28 } as const;
 
 /** What a handler throws to answer a call with an error. Anything else it throws is a bug of this daemon. */
 export class DaemonError extends Error {

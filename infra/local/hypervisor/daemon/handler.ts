@@ -36,11 +36,8 @@ export type Handler<N extends CallProcedureName> = (
 
 export type Handlers<N extends CallProcedureName = CallProcedureName> = { readonly [K in N]: Handler<K> };
 
-/** Where the data packets of an upload go. What it throws ends the stream with that error. */
-export interface UploadSink {
-  write(bytes: Uint8Array): void;
-  finish(): void;
-}
+/** Where the data packets of an upload go, one by one. What it throws ends the stream with that error. */
+export type UploadSink = (bytes: Uint8Array) => void;
 
 export type UploadHandlers = {
   readonly [K in UploadProcedureName]: (args: ProcedureArgs<K>, caller: Caller) => UploadSink;

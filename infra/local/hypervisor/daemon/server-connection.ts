@@ -4,19 +4,14 @@
  * client that waits for a stuck guest five times over is not heard with a sixth call either.
  */
 import type { Duplex } from 'node:stream';
-import { XdrError } from '@stellar/js-xdr';
 import { type Frame, FrameDecoder } from '../../../../lib/libvirt/framing.ts';
 import {
-  decodeArgs,
   encodeErrorReply,
   encodeKeepalive,
   encodeReply,
   isKeepalive,
   isRemoteFrame,
-  MESSAGE_STATUS,
   MESSAGE_TYPE,
-  REMOTE_PROGRAM,
-  REMOTE_VERSION,
 } from '../../../../lib/libvirt/message.ts';
 import {
   type CallProcedureName,
@@ -28,16 +23,14 @@ import {
 } from '../../../../lib/libvirt/protocol.ts';
 import type { RemoteError } from '../../../../lib/libvirt/remote-error.ts';
 import type { FaultPlan, StepName } from '../fault-plan.ts';
-import { DaemonError, ERROR_DOMAIN, internalError, rpcError } from './daemon-error.ts';
+import { admit, decodeCall, refuseUnknown } from './call-admission.ts';
+import { DaemonError, ERROR_DOMAIN, internalError } from './daemon-error.ts';
 import { downloadHandlers, handlers, uploadHandlers } from './dispatch.ts';
 import type { Caller, Handler, UploadSink } from './handler.ts';
 import { ServerStreams } from './server-streams.ts';
 import { type Outcome, underFaults } from './under-faults.ts';
 
 const MAX_CALLS_AT_ONCE = 5;
-const BEFORE_AUTHENTICATION: readonly ProcedureName[] = ['authList', 'authPolkit', 'connectClose'];
-const BEFORE_OPEN: readonly ProcedureName[] = [...BEFORE_AUTHENTICATION, 'connectOpen'];
-
 const isUpload = (name: ProcedureName): name is UploadProcedureName => Object.hasOwn(uploadHandlers, name);
 const isDownload = (name: ProcedureName): name is DownloadProcedureName =>
   Object.hasOwn(downloadHandlers, name);
@@ -115,7 +108,7 @@ export class ServerConnection {
   async #call(frame: Frame): Promise<void> {
     const name = isRemoteFrame(frame) ? procedureName(frame.header.procedure) : undefined;
     if (name === undefined) {
-      await this.#answer(frame, await this.#step('unknown', undefined, () => refuse(frame)));
+      await this.#answer(frame, await this.#step('unknown', undefined, () => refuseUnknown(frame.header)));
     } else if (isUpload(name)) {
       await this.#upload(name, frame);
     } else if (isDownload(name)) {
@@ -168,22 +161,8 @@ export class ServerConnection {
     { header, payload }: Frame,
     execute: (args: ProcedureArgs<N>) => T | Promise<T>,
   ): Promise<Outcome<T>> {
-    const decoded = decode(name, payload);
-    return this.#step(name, decoded?.args, () => {
-      if (header.status !== MESSAGE_STATUS.ok) {
-        throw rpcError(`Unexpected message status ${header.status}`);
-      }
-      if (!this.#caller.session.isAuthenticated && !BEFORE_AUTHENTICATION.includes(name)) {
-        throw rpcError('authentication required');
-      }
-      if (!decoded) {
-        throw rpcError('Unable to decode message payload');
-      }
-      if (!this.#caller.session.isOpen && !BEFORE_OPEN.includes(name)) {
-        throw internalError(ERROR_DOMAIN.rpc, 'hypervisor connection not open');
-      }
-      return execute(decoded.args);
-    });
+    const decoded = decodeCall(name, payload);
+    return this.#step(name, decoded?.args, () => execute(admit(name, header, decoded, this.#caller.session)));
   }
 
   #step<T>(name: StepName, args: unknown, execute: () => T | Promise<T>): Promise<Outcome<T>> {
@@ -217,27 +196,6 @@ export class ServerConnection {
       };
       stream.on('drain', settle).on('close', settle);
     });
-  }
-}
-
-function refuse({ header }: Frame): never {
-  const { program, version, procedure } = header;
-  throw program === REMOTE_PROGRAM && version === REMOTE_VERSION
-    ? rpcError(`unknown procedure: ${procedure}`)
-    : rpcError(`Cannot find program ${program} version ${version}`);
-}
-
-function decode<N extends ProcedureName>(
-  name: N,
-  payload: Uint8Array,
-): { readonly args: ProcedureArgs<N> } | undefined {
-  try {
-    return { args: decodeArgs(name, payload) };
-  } catch (error) {
-    if (error instanceof XdrError) {
-      return undefined;
-    }
-    throw error;
   }
 }
 

@@ -79,7 +79,7 @@ export class ServerStreams {
     const { sink } = stream;
     if (status === MESSAGE_STATUS.continue) {
       if (sink) {
-        const outcome = await this.#port.step('storageVolUpload:data', () => sink.write(payload));
+        const outcome = await this.#port.step('storageVolUpload:data', () => sink(payload));
         await this.#conclude(serial, stream, outcome);
       }
       return;
@@ -88,7 +88,7 @@ export class ServerStreams {
     // An abort is confirmed like a regular end, and what was written stays.
     const outcome =
       sink && status === MESSAGE_STATUS.ok
-        ? await this.#port.step('storageVolUpload:finish', () => sink.finish())
+        ? await this.#port.step('storageVolUpload:finish', () => undefined)
         : { kind: 'done' as const };
     if (outcome.kind === 'done') {
       await this.#port.send(encodeStreamPacket(stream.procedure, serial, MESSAGE_STATUS.ok));

@@ -36,20 +36,17 @@ function fileOf(host: HostState, vol: StorageVolHandle): File {
 
 function uploadSink(host: HostState, file: File, offset: number, length: number | undefined): UploadSink {
   let done = 0;
-  return {
-    write(bytes) {
-      const isOver = length !== undefined && done + bytes.length > length;
-      if (isOver || bytes.length > host.files.availableBytes) {
-        throw systemError(
-          ERROR_DOMAIN.streams,
-          ERRNO.noSpace,
-          'cannot write to stream: No space left on device',
-        );
-      }
-      file.bytes.write(offset + done, bytes);
-      host.files.touch(file);
-      done += bytes.length;
-    },
-    finish() {},
+  return (bytes) => {
+    const isOver = length !== undefined && done + bytes.length > length;
+    if (isOver || bytes.length > host.files.availableBytes) {
+      throw systemError(
+        ERROR_DOMAIN.streams,
+        ERRNO.noSpace,
+        'cannot write to stream: No space left on device',
+      );
+    }
+    file.bytes.write(offset + done, bytes);
+    host.files.touch(file);
+    done += bytes.length;
   };
 }

@@ -48,14 +48,8 @@ export class DomainStore {
     this.#now = now;
   }
 
-  /** Every domain, after those whose shutdown is due have gone off. */
   get all(): Domain[] {
-    for (const domain of [...this.#byUuid.values()]) {
-      const offAt = domain.run?.offAt;
-      if (offAt !== undefined && offAt <= this.#now()) {
-        this.stop(domain, DOMAIN_SHUTOFF_REASON.shutdown);
-      }
-    }
+    this.#settle();
     return [...this.#byUuid.values()];
   }
 
@@ -83,7 +77,8 @@ export class DomainStore {
 
   /** `name` is only what a handle says besides; it shows in the message. @throws DaemonError noDomain */
   byUuid(uuid: string, name?: string): Domain {
-    const domain = this.all.find((candidate) => candidate.uuid === uuid);
+    this.#settle();
+    const domain = this.#byUuid.get(uuid);
     if (!domain) {
       throw noDomain(`no domain with matching uuid '${uuid}'${name === undefined ? '' : ` (${name})`}`);
     }
@@ -96,8 +91,8 @@ export class DomainStore {
    */
   define(xml: string): Domain {
     const config = parseDomainDefinition(xml, this.#context);
-    const sameUuid = this.all.find((domain) => domain.uuid === config.uuid);
     const sameName = this.find(config.name);
+    const sameUuid = this.#byUuid.get(config.uuid);
     if (sameUuid && sameUuid.name !== config.name) {
       throw operationFailed(
         ERROR_DOMAIN.domain,
@@ -160,6 +155,16 @@ export class DomainStore {
         interfacesOf(definition?.rest ?? []).some((nic) => nic.mac === mac),
       ),
     );
+  }
+
+  /** Domains whose shutdown is due go off now: nobody can have looked at them since it was. */
+  #settle(): void {
+    for (const domain of this.#byUuid.values()) {
+      const offAt = domain.run?.offAt;
+      if (offAt !== undefined && offAt <= this.#now()) {
+        this.stop(domain, DOMAIN_SHUTOFF_REASON.shutdown);
+      }
+    }
   }
 
   #forgetIfGone(domain: Domain): void {
