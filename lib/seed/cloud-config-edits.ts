@@ -25,12 +25,15 @@ export interface Edit {
   readonly text: string;
 }
 
+/** Of two edits at one place the later in the list comes later in the text. */
 export function applyEdits(text: string, edits: readonly Edit[]): string {
-  // Of two edits at one place the later in the list comes later in the text.
-  return edits
-    .toSorted((a, b) => a.start - b.start)
-    .toReversed()
-    .reduce((result, edit) => result.slice(0, edit.start) + edit.text + result.slice(edit.end), text);
+  let result = '';
+  let position = 0;
+  for (const edit of edits.toSorted((a, b) => a.start - b.start)) {
+    result += text.slice(position, edit.start) + edit.text;
+    position = Math.max(position, edit.end);
+  }
+  return result + text.slice(position);
 }
 
 /** The document's own line end, so that a file from Windows stays one. */
@@ -58,7 +61,7 @@ export function addPairs(
 export function addItem(document: YamlDocument, list: YAMLSeq.Parsed, item: string): Edit {
   const { text } = document;
   if (isFlow(list)) {
-    return insertion(list.range[1] - 1, flowItem(list, text, item));
+    return addFlowItem(list, item);
   }
   const indent = indentAt(text, list.range[0]);
   const line = `${indent}- ${item}${lineEnd(text)}`;
@@ -95,21 +98,27 @@ export function sealEnd(document: YamlDocument): Edit[] | null {
   if (text.endsWith('\n')) {
     return [];
   }
-  const newline = insertion(text.length, lineEnd(text));
+  const lineStart = text.lastIndexOf('\n') + 1;
   const last = root === null ? undefined : lastScalar(root);
   const token = last?.srcToken;
   if (token?.type !== 'block-scalar' || (last?.range?.[1] ?? 0) < text.length) {
-    return [newline];
+    // Blanks on the last line belong to no value, but as a line of their own they could become one.
+    const isBlank = text.slice(lineStart).trim() === '';
+    return [
+      isBlank ? { start: lineStart, end: text.length, text: '' } : insertion(text.length, lineEnd(text)),
+    ];
   }
   // PyYAML gives a block scalar that ends with the text no final line break, and the line break that is added would
   // become its last character. So the scalar is told to strip it.
   const header = token.props.find((prop) => prop.type === 'block-scalar-header');
-  const lastLine = text.slice(text.lastIndexOf('\n') + 1);
-  if (header?.type !== 'block-scalar-header' || lastLine.trim() === '') {
+  if (header?.type !== 'block-scalar-header' || text.slice(lineStart).trim() === '') {
     return null;
   }
   const stripped = `${header.source.replace(/[+-]/, '')}-`;
-  return [{ start: header.offset, end: header.offset + header.source.length, text: stripped }, newline];
+  return [
+    { start: header.offset, end: header.offset + header.source.length, text: stripped },
+    insertion(text.length, lineEnd(text)),
+  ];
 }
 
 export function overlapsAnother(edit: Edit, edits: readonly Edit[]): boolean {
@@ -133,17 +142,18 @@ function isFlow(node: ParsedNode): boolean {
   return node.srcToken?.type === 'flow-collection';
 }
 
-function flowItem(list: YAMLSeq.Parsed, text: string, item: string): string {
-  if (list.items.length === 0) {
-    return item;
+/** Right behind the last entry, not before the bracket: that may stand on a line of its own, out of the block. */
+function addFlowItem(list: YAMLSeq.Parsed, item: string): Edit {
+  const last = list.items.at(-1);
+  if (last === undefined) {
+    return insertion(list.range[0] + 1, item);
   }
   const source = list.srcToken;
-  const last = source?.type === 'flow-collection' ? source.items.at(-1) : undefined;
-  const endsWithComma = last?.value === undefined && last?.start.some((token) => token.type === 'comma');
-  if (!endsWithComma) {
-    return `, ${item}`;
-  }
-  return /\s/.test(text[list.range[1] - 2] ?? '') ? item : ` ${item}`;
+  const trailing = source?.type === 'flow-collection' ? source.items.at(-1) : undefined;
+  const comma = trailing?.value ? undefined : trailing?.start.find((token) => token.type === 'comma');
+  return comma === undefined
+    ? insertion(last.range[1], `, ${item}`)
+    : insertion(comma.offset + comma.source.length, ` ${item}`);
 }
 
 function renderCopy(node: ParsedNode): string | null {

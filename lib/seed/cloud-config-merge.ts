@@ -18,6 +18,7 @@ import {
 } from './cloud-config-edits.ts';
 import { findList, holdsAgent, type ListSource, type OwnList } from './cloud-config-lists.ts';
 import { AGENT_ENTRIES, type AgentKey } from './guest-agent.ts';
+import { checkMergeInstructions } from './merge-instructions.ts';
 import { readPyYaml, type YamlDocument } from './pyyaml-document.ts';
 import { MAPPING_TAG } from './pyyaml-scalars.ts';
 import { scalarText, tagOf } from './pyyaml-tree.ts';
@@ -50,6 +51,7 @@ export function readCloudConfig(text: string): CloudConfig {
       'a cloud-config is a mapping: lines of “key: value” at the top level',
     );
   }
+  checkMergeInstructions(document, root);
   const lists = {
     packages: findList(document, root, 'packages'),
     runcmd: findList(document, root, 'runcmd'),

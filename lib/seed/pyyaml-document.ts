@@ -47,7 +47,10 @@ export function readPyYaml(text: string): YamlDocument {
     checkTokens(text, token);
   }
   const documents = tokens.filter((token): token is CST.Document => token.type === 'document');
-  const second = documents[1];
+  const [first, second] = documents;
+  if (first !== undefined && first.start.length === 0 && first.value === undefined) {
+    throw refusalAt(text, first.offset, 'the end mark “...” without a document before it');
+  }
   if (second !== undefined) {
     throw refusalAt(text, second.offset, 'a second YAML document; cloud-init reads one only');
   }

@@ -17,6 +17,9 @@ const OLD_LINE_BREAK = /\r(?!\n)|[\x85\u2028\u2029]/;
 /** PyYAML recurses; at a few hundred levels it ends with a RecursionError. No configuration comes near this. */
 const MAX_DEPTH = 100;
 
+/** The characters PyYAML reads in a tag, plain or between < and >. */
+const TAG = /^!(?:<[\w\-;/?:@&=+$,.!~*'()[\]%]+>|[\w\-;/?:@&=+$,.!~*'()[\]%]*)$/;
+
 const MAX_KEY_CHARACTERS = 1024;
 
 interface Visit {
@@ -98,6 +101,13 @@ function checkToken(text: string, { token, inFlow }: Visit): void {
         );
       }
       break;
+    case 'tag':
+      if (!TAG.test(token.source) || !/[ \r\n]/.test(text[token.offset + token.source.length] ?? ' ')) {
+        throw refusalAt(text, token.offset, 'a tag that cloud-init cannot read');
+      }
+      break;
+    case 'byte-order-mark':
+      throw refusalAt(text, token.offset, 'a byte-order mark inside the document; remove it');
     case 'directive':
       if (!/^%(?:YAML 1\.\d+\s*$|TAG )/.test(token.source)) {
         throw refusalAt(
@@ -110,7 +120,7 @@ function checkToken(text: string, { token, inFlow }: Visit): void {
     case 'block-map':
     case 'flow-collection':
       for (const item of token.items) {
-        checkKey(text, item);
+        checkKey(text, item, token.type === 'flow-collection');
       }
       break;
     default:
@@ -118,27 +128,38 @@ function checkToken(text: string, { token, inFlow }: Visit): void {
 }
 
 /** A key without a `?` in front stands before its colon and on one line with it, and is not too long. */
-function checkKey(text: string, { start, key, sep }: CST.CollectionItem): void {
+function checkKey(text: string, { start, key, sep, value }: CST.CollectionItem, inFlow: boolean): void {
   const colon = sep?.findIndex((token) => token.type === 'map-value-ind') ?? -1;
   const colonToken = sep?.[colon];
-  if (colonToken === undefined || start.some((token) => token.type === 'explicit-key-ind')) {
+  if (colonToken === undefined) {
+    // The YAML 1.2 parser drops this value without a word.
+    if (sep && value) {
+      throw refusalAt(text, value.offset, 'a value without a colon before it');
+    }
     return;
   }
-  if (!key && !start.some((token) => token.type === 'anchor' || token.type === 'tag')) {
+  const question = start.find((token) => token.type === 'explicit-key-ind');
+  if (question !== undefined) {
+    if (!inFlow && columnOf(text, question.offset) !== columnOf(text, colonToken.offset)) {
+      throw refusalAt(text, colonToken.offset, 'a colon in another column than the ? of its key');
+    }
+    return;
+  }
+  if (!key) {
     throw refusalAt(
       text,
       colonToken.offset,
       'a colon without a key before it; a value that contains “: ” needs quotes',
     );
   }
-  if (key && /\n/.test(text.slice(key.offset, colonToken.offset))) {
+  if (/[\r\n\x85\u2028\u2029]/.test(text.slice(key.offset, colonToken.offset))) {
     throw refusalAt(
       text,
       key.offset,
       'a key must stand on one line with its colon; is a quote or comma missing?',
     );
   }
-  if (key && colonToken.offset - key.offset > MAX_KEY_CHARACTERS) {
+  if (colonToken.offset - key.offset > MAX_KEY_CHARACTERS) {
     throw refusalAt(text, key.offset, `a key longer than ${MAX_KEY_CHARACTERS} characters`);
   }
 }
@@ -196,6 +217,10 @@ function children({ token, inFlow, depth }: Visit): Visit[] {
     default:
       return [];
   }
+}
+
+function columnOf(text: string, offset: number): number {
+  return offset - text.lastIndexOf('\n', offset - 1);
 }
 
 /** A block scalar's token begins at its header; its text comes after the line the header is on. */
