@@ -28,6 +28,7 @@ export const ERROR_CODE = {
   noStoragePool: 49,
   noStorageVol: 50,
   operationInvalid: 55,
+  noInterface: 57,
   configUnsupported: 67,
   operationTimeout: 68,
   hookScriptFailed: 70,

@@ -95,12 +95,8 @@ export class MessageChannel {
 
   #receive(chunk: Uint8Array): void {
     try {
-      this.#decoder.push(chunk, (frame) => {
-        // What follows the message that ended the connection means nothing.
-        if (!this.#over) {
-          this.#dispatch(frame);
-        }
-      });
+      // A message that ends the connection throws out of here: what follows it in the chunk means nothing.
+      this.#decoder.push(chunk, (frame) => this.#dispatch(frame));
     } catch (cause) {
       this.fail('a message could not be understood', cause);
     }

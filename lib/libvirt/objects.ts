@@ -39,6 +39,9 @@ export type DomainHandle = Infer<typeof domain>;
 /** remote_nonnull_network; here only because an error may name one. */
 export const network = struct('remote_nonnull_network', { name: text(), uuid });
 
+/** remote_nonnull_interface: a network interface of the host, not of a domain. */
+export const hostInterface = struct('remote_nonnull_interface', { name: text(), mac: text() });
+
 /** remote_nonnull_storage_pool. */
 export const storagePool = struct('remote_nonnull_storage_pool', { name: text(), uuid });
 export type StoragePoolHandle = Infer<typeof storagePool>;

@@ -17,6 +17,7 @@ import {
   domain,
   domainInterface,
   domainStatsRecord,
+  hostInterface,
   LIST_MAX,
   storagePool,
   storageVol,
@@ -155,6 +156,16 @@ export const procedures = {
   storageVolGetPath: { number: 100, args: vol, result: name },
   /** In bytes. */
   nodeGetFreeMemory: { number: 102, args: none, result: struct('free_memory', { freeMem: uint64() }) },
+  interfaceLookupByName: {
+    number: 128,
+    args: name,
+    result: struct('interface', { iface: hostInterface }),
+  },
+  interfaceGetXmlDesc: {
+    number: 130,
+    args: struct('interface_flags', { iface: hostInterface, flags: uint32() }),
+    result: xml,
+  },
   storagePoolIsActive: { number: 154, args: pool, result: struct('is_active', { active: int32() }) },
   /** major * 1,000,000 + minor * 1,000 + release. */
   connectGetLibVersion: { number: 157, args: none, result: struct('lib_version', { libVer: uint64() }) },

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { duplexPair } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { LibvirtConnection } from '../../../lib/libvirt/connection.ts';
@@ -159,6 +160,8 @@ describe('opening', () => {
   it('rejects at once on a stream that is over already', async () => {
     const [client] = duplexPair();
     client.destroy();
+    // Its last event has gone by: nobody will be told again.
+    await once(client, 'close');
 
     await expect(LibvirtConnection.open(client)).rejects.toMatchObject({ name: 'LibvirtTransportError' });
   });
