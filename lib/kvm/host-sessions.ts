@@ -17,17 +17,18 @@ export class HostSessions {
 
   /** The host's session, opened if there is none or the last one broke. Concurrent callers share one. */
   async get(host: KvmHost): Promise<HostSession> {
-    if (this.#closed) throw new ProviderError('internal', 'the provider was closed');
     const known = this.#sessions.get(host.name);
     const session = known === undefined ? undefined : await known.catch(() => undefined);
+    // Asked after the wait: a session opened now would be ended by nobody.
+    if (this.#closed) throw new ProviderError('internal', 'the provider was closed');
     if (session !== undefined && !session.closed) return session;
     // Whoever woke up first has replaced the broken one already: opening again would leak a session.
     const current = this.#sessions.get(host.name);
     if (current !== undefined && current !== known) return current;
-    const opened = HostSession.open(host, this.#options);
-    this.#sessions.set(host.name, opened);
-    // The broken one's carrier still holds a TCP connection.
-    await session?.close();
+    const opening = HostSession.open(host, this.#options);
+    this.#sessions.set(host.name, opening);
+    // The broken one's carrier still holds a TCP connection. Both at once, so that no failure goes unheard meanwhile.
+    const [opened] = await Promise.all([opening, session?.close()]);
     return opened;
   }
 
