@@ -2,12 +2,12 @@
  * The collector's hands: a view of the fleet, and single deletes that look again at the very domain first. What is due
  * is decided elsewhere (lib/gc), on this view alone.
  */
-
 import { LibvirtError } from '../libvirt/errors.ts';
-import type { StorageVolHandle } from '../libvirt/objects.ts';
+import type { DomainHandle, StorageVolHandle } from '../libvirt/objects.ts';
 import { formatUuid } from '../libvirt/uuid.ts';
 import type { CollectOutcome, FleetView, OrphanVolume, VmRecord } from '../provider/collection.ts';
 import { ProviderError } from '../provider/provider-error.ts';
+import { IN_FLIGHT, mapBounded } from './bounded-map.ts';
 import { markDeleting } from './delete-vm.ts';
 import { eraseVm } from './erase.ts';
 import { toProviderError } from './error-classification.ts';
@@ -16,31 +16,34 @@ import { buildVmRecord } from './instance-view.ts';
 import { readOwnVms, viewHost } from './list-vms.ts';
 import { findPool } from './pool.ts';
 import { hostNamed, type ProviderContext } from './provider-context.ts';
+import type { KvmHost } from './provider-options.ts';
 import { asOwn, findVmByUuid } from './vm.ts';
 import { parseVolumeName, uuidPart } from './volume-names.ts';
 import { parseVolumeXml } from './volume-xml.ts';
 import { deleteVolume } from './volumes.ts';
 
 export async function viewFleet(context: ProviderContext): Promise<FleetView> {
-  const parts = await Promise.all(
+  const seen = await Promise.all(
     context.options.hosts.map((host) =>
       viewHost(context, host, async (session) => {
         // Volumes first: a VM that is made in between has a domain by the time domains are listed.
         const volumes = await ownVolumes(context, session);
-        const { handles, vms } = await readOwnVms(context, session);
-        const known = new Set(handles.map(({ uuid }) => uuidPart(formatUuid(uuid))));
-        const orphans = volumes.filter(({ name }) => !known.has(parseVolumeName(name)?.uuidPart ?? ''));
-        return {
-          vms: vms.map(buildVmRecord),
-          orphanVolumes: await describeOrphans(session, orphans),
-        };
+        return { host, volumes, ...(await readOwnVms(context, session)) };
       }),
     ),
   );
+  const known = new Set(seen.flatMap(({ value }) => value?.handles.map(partOf) ?? []));
+  const described = await Promise.all(
+    seen.map(async ({ view, value }) => {
+      if (value === null) return { view, value };
+      const orphans = value.volumes.filter(({ name }) => !known.has(parseVolumeName(name)?.uuidPart ?? ''));
+      return viewHost(context, value.host, (session) => describeOrphans(session, orphans));
+    }),
+  );
   return {
-    hosts: parts.map(({ view }) => view),
-    vms: parts.flatMap(({ value }) => value?.vms ?? []),
-    orphanVolumes: parts.flatMap(({ value }) => value?.orphanVolumes ?? []),
+    hosts: described.map(({ view }) => view),
+    vms: seen.flatMap(({ value }) => value?.vms.map(buildVmRecord) ?? []),
+    orphanVolumes: described.flatMap(({ value }) => value ?? []),
   };
 }
 
@@ -68,7 +71,10 @@ export async function collectVm(
   }
 }
 
-/** Only a name of this very fleet and host is ever deleted, and only while no domain has its UUID. */
+/**
+ * Only a name of this very fleet and host is ever deleted, and only while no domain has its UUID on any host: a pool
+ * can be shared, a VM can have been moved, and the name says where it was made.
+ */
 export async function collectVolume(context: ProviderContext, target: OrphanVolume): Promise<CollectOutcome> {
   const name = parseVolumeName(target.volume);
   if (name === null || name.fleet !== context.options.fleet || name.host !== target.host) {
@@ -76,13 +82,23 @@ export async function collectVolume(context: ProviderContext, target: OrphanVolu
   }
   try {
     const session = await context.sessions.get(hostNamed(context, target.host));
-    const { domains } = await session.call('connectListAllDomains', { needResults: 1, flags: 0 });
-    if (domains.some(({ uuid }) => uuidPart(formatUuid(uuid)) === name.uuidPart)) return 'kept';
+    const parts = await Promise.all(context.options.hosts.map((host) => domainParts(context, host)));
+    if (parts.flat().includes(name.uuidPart)) return 'kept';
     const pool = await findPool(session);
     return pool !== null && (await deleteVolume(session, pool, target.volume)) ? 'deleted' : 'gone';
   } catch (error) {
     throw toProviderError(error, { op: 'gc', host: target.host });
   }
+}
+
+async function domainParts(context: ProviderContext, host: KvmHost): Promise<readonly string[]> {
+  const session = await context.sessions.get(host);
+  const { domains } = await session.call('connectListAllDomains', { needResults: 1, flags: 0 });
+  return domains.map(partOf);
+}
+
+function partOf({ uuid }: DomainHandle): string {
+  return uuidPart(formatUuid(uuid));
 }
 
 async function ownVolumes(
@@ -98,15 +114,15 @@ async function ownVolumes(
   });
 }
 
-async function describeOrphans(
+function describeOrphans(
   session: HostSession,
   volumes: readonly StorageVolHandle[],
 ): Promise<readonly OrphanVolume[]> {
-  const described: OrphanVolume[] = [];
-  for (const vol of volumes) {
-    described.push({ host: session.host.name, volume: vol.name, modifiedAt: await modifiedAt(session, vol) });
-  }
-  return described;
+  return mapBounded(volumes, IN_FLIGHT, async (vol) => ({
+    host: session.host.name,
+    volume: vol.name,
+    modifiedAt: await modifiedAt(session, vol),
+  }));
 }
 
 /** Null, which means "keep", when the volume cannot be described. */

@@ -8,7 +8,7 @@ import { eraseVm } from './erase.ts';
 import { toProviderError } from './error-classification.ts';
 import { type CreateProgress, finishCreate } from './finish-create.ts';
 import type { HostSession } from './host-session.ts';
-import { isActive } from './instance-view.ts';
+import { idOf, isActive } from './instance-view.ts';
 import { observe } from './observe-vm.ts';
 import { hostNamed, type ProviderContext, sendWork } from './provider-context.ts';
 import type { KvmHost } from './provider-options.ts';
@@ -73,7 +73,7 @@ async function continueDelete(
     const { state } = await session.call('domainGetState', { dom: vm.handle, flags: 0 });
     if (isActive(state)) {
       if (message.op === 'delete')
-        await sendWork(context, 'delete', vm.identity, waitSeconds, message.attempt + 1);
+        await sendWork(context, 'delete', vm.host, vm.identity, waitSeconds, message.attempt + 1);
       return;
     }
   }
@@ -105,7 +105,14 @@ async function continueCreate(
   const waitSeconds = WAIT_SECONDS[progress];
   if (waitSeconds === null) return;
   const leftSeconds = (phase.deadline - context.options.now()) / 1000;
-  await sendWork(context, 'create', vm.identity, Math.min(waitSeconds, leftSeconds + 1), message.attempt + 1);
+  await sendWork(
+    context,
+    'create',
+    vm.host,
+    vm.identity,
+    Math.min(waitSeconds, leftSeconds + 1),
+    message.attempt + 1,
+  );
 }
 
 const WAIT_SECONDS: Readonly<Record<CreateProgress, number | null>> = {
@@ -124,7 +131,7 @@ async function recordFailure(
 ): Promise<void> {
   const failure = toProviderError(error, { op: 'create', host: session.host.name });
   if (failure.retryable) throw failure;
-  context.report('create-failed', { id: `${vm.identity.host}/${vm.identity.name}`, kind: failure.kind });
+  context.report('create-failed', { id: idOf(vm), kind: failure.kind });
   await advancePhase(session, vm.handle, { phase: 'failed', error: failure.message });
 }
 
@@ -141,5 +148,5 @@ async function watch(
   const { ip } = await observe(context, session, vm, { lookAfresh: true });
   if (ip !== null || context.options.now() >= (phase?.deadline ?? 0)) return;
   const waitSeconds = message.attempt < WATCHES_BEFORE_LATER ? WATCH_SECONDS : WATCH_SECONDS_LATER;
-  await sendWork(context, 'create', vm.identity, waitSeconds, message.attempt + 1);
+  await sendWork(context, 'create', vm.host, vm.identity, waitSeconds, message.attempt + 1);
 }

@@ -49,7 +49,7 @@ async function finishOwn(
   { handle, identity, seed }: Reservation,
 ): Promise<CreateResult> {
   try {
-    await sendWork(context, 'create', identity, CONTINUATION_SECONDS);
+    await sendWork(context, 'create', identity.host, identity, CONTINUATION_SECONDS);
     return await finishOrHandOver(context, session, identity.uuid, seed);
   } catch (error) {
     const refusal = toProviderError(error, { op: 'create', host: identity.host });
@@ -135,7 +135,7 @@ async function resume(
     error: null,
   };
   await writeMetadata(session, vm.handle, 'phase', buildPhase(phase));
-  await sendWork(context, 'create', vm.identity, CONTINUATION_SECONDS);
+  await sendWork(context, 'create', vm.host, vm.identity, CONTINUATION_SECONDS);
 }
 
 async function finishOrHandOver(
@@ -150,7 +150,7 @@ async function finishOrHandOver(
   const instance = await instanceOf(context, session, uuid);
   if (progress === 'ready') return { outcome: 'created', instance };
   const { host, name, uid } = instance;
-  await sendWork(context, 'create', { host, name, uid, uuid }, 0);
+  await sendWork(context, 'create', host, { name, uid, uuid }, 0);
   return { outcome: 'accepted', instance };
 }
 

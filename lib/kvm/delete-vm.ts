@@ -10,7 +10,7 @@ import { eraseVm } from './erase.ts';
 import { hasCode, toProviderError } from './error-classification.ts';
 import type { HostSession } from './host-session.ts';
 import { parseInstanceId } from './instance-id.ts';
-import { isActive } from './instance-view.ts';
+import { idOf, isActive } from './instance-view.ts';
 import { buildDeleting, type DeletingRecord } from './metadata.ts';
 import { hostNamed, type ProviderContext, sendWork } from './provider-context.ts';
 import { asOwn, findVmByName, type OwnVm, writeMetadata } from './vm.ts';
@@ -77,10 +77,13 @@ async function markAndErase(
     const untilMs = graceSeconds > 0 ? (marked.graceUntil ?? 0) : 0;
     const waitSeconds = Math.max(0, untilMs - options.now()) / 1000;
     // The mark is what counts: a queue that cannot be reached must not keep a VM alive.
-    await sendWork(context, 'delete', identity, waitSeconds > 0 ? waitSeconds : CONTINUATION_SECONDS).catch(
-      (error) =>
-        report('continuation-not-sent', { id: `${identity.host}/${identity.name}`, error: String(error) }),
-    );
+    await sendWork(
+      context,
+      'delete',
+      vm.host,
+      identity,
+      waitSeconds > 0 ? waitSeconds : CONTINUATION_SECONDS,
+    ).catch((error) => report('continuation-not-sent', { id: idOf(vm), error: String(error) }));
     if (waitSeconds > 0 && (await shutDown(session, handle))) return false;
     await eraseVm(session, identity);
     return true;

@@ -24,6 +24,11 @@ export function isActive(state: number): boolean {
   return state === DOMAIN_STATE.running || state === DOMAIN_STATE.blocked;
 }
 
+/** By the host's name of today: it is what finds the VM. */
+export function idOf({ host, identity }: OwnVm): string {
+  return `${host}/${identity.name}`;
+}
+
 export function buildInstance(observation: Observation): Instance {
   const { vm } = observation;
   const { identity } = vm;
@@ -31,8 +36,8 @@ export function buildInstance(observation: Observation): Instance {
   const addresses = isActive(observation.state) ? knownAddresses(observation) : [];
   const judgement = judge(observation, addresses[0] ?? null);
   return {
-    id: `${identity.host}/${identity.name}`,
-    host: identity.host,
+    id: idOf(vm),
+    host: vm.host,
     name: identity.name,
     uid: identity.uid,
     fleet: identity.fleet,
@@ -56,8 +61,8 @@ export function buildVmRecord(vm: OwnVm): VmRecord {
   const neverRan = metadata.startedAt === null || metadata.phase?.startRefused === true;
   const ready = metadata.phase?.phase === 'ready';
   return {
-    id: `${identity.host}/${identity.name}`,
-    host: identity.host,
+    id: idOf(vm),
+    host: vm.host,
     name: identity.name,
     uid: identity.uid,
     uuid: identity.uuid,

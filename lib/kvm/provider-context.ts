@@ -27,11 +27,11 @@ const MAX_DELAY_SECONDS = 900;
 export async function sendWork(
   context: ProviderContext,
   op: WorkOp,
-  vm: Pick<Identity, 'host' | 'name' | 'uid' | 'uuid'>,
+  host: string,
+  { name, uid, uuid }: Pick<Identity, 'name' | 'uid' | 'uuid'>,
   delaySeconds: number,
   attempt = 0,
 ): Promise<void> {
-  const { host, name, uid, uuid } = vm;
   const notBefore = context.options.now() + delaySeconds * 1000;
   const message: WorkMessage = { v: 1, op, host, name, uid, uuid, attempt, notBefore };
   await context.options.enqueue(message, Math.min(MAX_DELAY_SECONDS, Math.max(0, Math.ceil(delaySeconds))));

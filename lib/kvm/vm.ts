@@ -26,6 +26,11 @@ import type { XmlInput } from './xml-tree.ts';
 
 /** A domain and what its XML said when it was read. `handle.id` is the runtime id, -1 when it is not active. */
 export interface Vm {
+  /**
+   * The host it was found on, by its name in the configuration. The identity's says where it was made, which its
+   * volumes carry in their names; a host can be renamed since, and a VM moved.
+   */
+  readonly host: string;
   readonly handle: DomainHandle;
   readonly description: DomainDescription;
 }
@@ -48,7 +53,7 @@ export async function findVmByUuid(session: HostSession, uuid: string): Promise<
 /** XML_INACTIVE: the persistent definition, where every write of ours goes, whatever the state. */
 export async function readVm(session: HostSession, handle: DomainHandle): Promise<Vm> {
   const { xml } = await session.call('domainGetXmlDesc', { dom: handle, flags: DOMAIN_XML_INACTIVE });
-  return { handle, description: parseDomainXml(xml) };
+  return { host: session.host.name, handle, description: parseDomainXml(xml) };
 }
 
 /**

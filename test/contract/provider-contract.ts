@@ -383,6 +383,42 @@ export function providerContract(title: string, start: () => Promise<ContractTar
       });
     });
 
+    describe('a host that the configuration calls by another name now', () => {
+      const RENAMED = 'renamed';
+      const renamed = () => ({
+        hosts: [{ ...host, name: RENAMED }],
+        dial: ((_name, options) => target.dial(host.name, options)) satisfies FleetOptions['dial'],
+      });
+
+      it('shows its VMs under that name, by which they are read, joined and deleted', async () => {
+        const request = fleet.request(named('older'), host.name, { uid: 'u-1' });
+        await fleet.use((p) => p.create(request));
+
+        const { instances } = await fleet.use((p) => p.listByTag(), renamed());
+        const found = await fleet.use((p) => p.get(`${RENAMED}/older`), renamed());
+        const again = { ...request, placement: { ...request.placement, host: RENAMED } };
+        const { outcome } = await fleet.use((p) => p.create(again), renamed());
+        const { gone } = await fleet.use((p) => p.delete(`${RENAMED}/older`), renamed());
+
+        expect(instances.map(({ id }) => id)).toEqual([`${RENAMED}/older`]);
+        expect(found).toMatchObject({ id: `${RENAMED}/older`, host: RENAMED });
+        expect([outcome, gone]).toEqual(['existing', true]);
+        expect(fleet.queue.at(-1)?.message.host).toBe(RENAMED);
+        expect(await probe.vmVolumes(FLEET, 'older')).toEqual([]);
+      });
+
+      it('has its expired leases collected', async () => {
+        await fleet.use((p) => p.create(fleet.request(named('lapsed'), host.name, { ttlSeconds: 60 })));
+        fleet.advance(61);
+
+        const { done } = await gc('delete', renamed());
+
+        expect(done).toMatchObject([{ id: `${RENAMED}/lapsed`, outcome: 'deleted' }]);
+        expect(await probe.domainNames()).not.toContain('lapsed');
+        expect(await probe.vmVolumes(FLEET, 'lapsed')).toEqual([]);
+      });
+    });
+
     describe('delete', () => {
       it('leaves no domain and no volume, and is repeatable', async () => {
         await fleet.use((p) => p.create(fleet.request(named('gone'), host.name)));
@@ -528,6 +564,26 @@ export function providerContract(title: string, start: () => Promise<ContractTar
         const left = await probe.volumeNames();
         expect(left).toEqual(expect.arrayContaining([foreign, elsewhere]));
         await probe.deleteVolume(foreign);
+      });
+
+      it('keeps a volume whose VM runs on another host of the fleet: it was moved, or the names changed places', async () => {
+        const [, second] = target.hosts;
+        await fleet.use((p) => p.create(fleet.request('moved', second.name)));
+        const there = await HostProbe.open(target.dial, second);
+        const { uuid } = identityOf(await there.domainXml('moved'));
+        const shared = `kvmfn_${FLEET}_${host.name}_moved_${uuid.replaceAll('-', '').slice(0, 16)}.disk`;
+        await probe.createVolume(shared, Buffer.alloc(512));
+        const orphan = { host: host.name, volume: shared, modifiedAt: 0 };
+        fleet.advance(3700);
+
+        const { plan } = await gc('delete');
+        const outcome = await fleet.use((p) => p.collectVolume(orphan));
+
+        expect(plan).toEqual([]);
+        expect(outcome).toBe('kept');
+        expect(await probe.volumeNames()).toContain(shared);
+        await fleet.use((p) => p.delete(`${second.name}/moved`));
+        await there.close();
       });
 
       it('deletes nothing while one host cannot be read', async () => {

@@ -40,6 +40,7 @@ function vm(metadata: Partial<Metadata> = {}, phase: Partial<PhaseRecord> = {}, 
     ...phase,
   };
   return {
+    host: 'kvm-a',
     identity,
     handle: { name: 'vm-1', uuid: new Uint8Array(16), id: runtimeId },
     description: {
