@@ -13,6 +13,7 @@ export const ERROR_DOMAIN = {
   qemu: 10,
   storage: 18,
   domain: 20,
+  interface: 26,
   streams: 38,
 } as const;
 
@@ -79,6 +80,9 @@ export const noMetadata = (): DaemonError =>
 
 export const noDomain = (detail: string): DaemonError =>
   formatted(ERROR_CODE.noDomain, ERROR_DOMAIN.qemu, 'Domain not found', detail);
+
+export const noInterface = (detail: string): DaemonError =>
+  formatted(ERROR_CODE.noInterface, ERROR_DOMAIN.interface, 'Interface not found', detail);
 
 export const noStoragePool = (detail: string): DaemonError =>
   formatted(ERROR_CODE.noStoragePool, ERROR_DOMAIN.storage, 'Storage pool not found', detail);

@@ -4,6 +4,7 @@ import { domainMetadataProcedures } from './domain-metadata-procedures.ts';
 import { domainProcedures } from './domain-procedures.ts';
 import { guestProcedures } from './guest-procedures.ts';
 import type { Handlers } from './handler.ts';
+import { interfaceProcedures } from './interface-procedures.ts';
 import { poolProcedures } from './pool-procedures.ts';
 import { volumeProcedures } from './volume-procedures.ts';
 
@@ -12,6 +13,7 @@ export const handlers: Handlers = {
   ...domainProcedures,
   ...domainMetadataProcedures,
   ...guestProcedures,
+  ...interfaceProcedures,
   ...poolProcedures,
   ...volumeProcedures,
 };

@@ -511,6 +511,48 @@ export function describeDaemon(title: string, start: () => Promise<Daemon>): voi
       });
     });
 
+    describe('the interfaces of the host', () => {
+      const lookup = (name: string) => client.connection.call('interfaceLookupByName', { name });
+
+      it('has the bridge, and says that it is one', async () => {
+        const { iface } = await lookup(daemon.bridge);
+        const { xml } = await client.connection.call('interfaceGetXmlDesc', { iface, flags: 0 });
+
+        expect(iface).toEqual({
+          name: daemon.bridge,
+          mac: expect.stringMatching(/^([0-9a-f]{2}:){5}[0-9a-f]{2}$/),
+        });
+        expect(xml).toMatch(new RegExp(`^<interface type='bridge' name='${daemon.bridge}'>`));
+      });
+
+      it('has the loopback, which is none', async () => {
+        const { iface } = await lookup('lo');
+        const { xml } = await client.connection.call('interfaceGetXmlDesc', { iface, flags: 1 });
+
+        expect(xml).toMatch(/^<interface type='ethernet' name='lo'>/);
+      });
+
+      it('says 57 for a name that nobody has, however it is written', async () => {
+        for (const name of [
+          'nobridge0',
+          '',
+          '.',
+          '..',
+          `../net/${daemon.bridge}`,
+          daemon.bridge.toUpperCase(),
+        ]) {
+          expect(await refusal(lookup(name))).toEqual([57, 26, -1]);
+        }
+        const iface = { name: 'nobridge0', mac: '' };
+        expect(await refusal(client.connection.call('interfaceGetXmlDesc', { iface, flags: 0 }))).toEqual([
+          57, 26, -1,
+        ]);
+        expect(await refusal(client.connection.call('interfaceGetXmlDesc', { iface, flags: 2 }))).toEqual([
+          8, 26, 0,
+        ]);
+      });
+    });
+
     describe('the guest', () => {
       const addresses = (dom: Awaited<ReturnType<DaemonClient['define']>>, source: number) =>
         client.connection.call('domainInterfaceAddresses', { dom, source, flags: 0 });
