@@ -9,13 +9,17 @@ import { scalarText, tagOf } from './pyyaml-tree.ts';
 import { refusalAt } from './user-data-error.ts';
 
 /** `list(append)`, in cloud-init's own pattern; options it does not know it ignores. */
-const MERGER = /^(?:m_)?(?:dict|list|str)\(.*?\)$/;
+const MERGER = /^(?:m_)?(dict|list|str)\(.*?\)$/;
 
-/** @throws UserDataError for instructions that cloud-init cannot read */
+/** @throws UserDataError for instructions that cloud-init cannot read, or with which it would keep nothing */
 export function checkMergeInstructions(document: YamlDocument, root: YAMLMap.Parsed): void {
   for (const { key, value } of root.items) {
-    const isInstruction = isScalar(key) && ['merge_how', 'merge_type'].includes(scalarText(key));
-    if (isInstruction && value !== null && !isReadable(document, value)) {
+    if (value === null || !isScalar(key) || !['merge_how', 'merge_type'].includes(scalarText(key))) {
+      continue;
+    }
+    const mergers = readMergers(document, value);
+    // Without a merger for mappings the document, itself a mapping, is not taken over.
+    if (mergers === null || (mergers.length > 0 && !mergers.includes('dict'))) {
       throw refusalAt(
         document.text,
         value.range[0],
@@ -25,38 +29,43 @@ export function checkMergeInstructions(document: YamlDocument, root: YAMLMap.Par
   }
 }
 
-function isReadable(document: YamlDocument, value: ParsedNode): boolean {
+/** The names of the mergers, or null if they cannot be read. */
+function readMergers(document: YamlDocument, value: ParsedNode): string[] | null {
   const node = resolve(document, value);
   if (isScalar(node)) {
-    return tagOf(node) === NULL_TAG || (tagOf(node) === STRING_TAG && areMergers(scalarText(node)));
+    return tagOf(node) === NULL_TAG ? [] : readText(tagOf(node) === STRING_TAG ? scalarText(node) : '!');
   }
-  return isSeq(node) && node.items.every((item) => isInstruction(document, item));
+  const names = isSeq(node) ? node.items.map((item) => readItem(document, item)) : [null];
+  return names.every((name) => name !== null) ? names : null;
 }
 
-function areMergers(text: string): boolean {
-  const mergers = text.split('+').map((merger) => merger.toLowerCase().trim().replaceAll('-', '_'));
-  return mergers.every((merger) => merger === '' || MERGER.test(merger));
+function readText(text: string): string[] | null {
+  const mergers = text
+    .split('+')
+    .map((merger) => merger.toLowerCase().trim().replaceAll('-', '_'))
+    .filter((merger) => merger !== '');
+  const names = mergers.map((merger) => MERGER.exec(merger)?.[1] ?? null);
+  return names.every((name) => name !== null) ? names : null;
 }
 
 /** `{ name: list, settings: [append] }` or `[list, append]`. */
-function isInstruction(document: YamlDocument, item: ParsedNode): boolean {
+function readItem(document: YamlDocument, item: ParsedNode): string | null {
   const node = resolve(document, item);
   if (isSeq(node)) {
-    const [name] = node.items;
-    return name !== undefined && isMergerName(document, name);
+    return mergerName(document, node.items[0]);
   }
   if (!isMap(node)) {
-    return false;
+    return null;
   }
   const fieldOf = (name: string) =>
     node.items.find(({ key }) => isScalar(key) && scalarText(key) === name)?.value ?? undefined;
-  const [name, settings] = [fieldOf('name'), fieldOf('settings')];
-  return name !== undefined && isMergerName(document, name) && isSeq(resolve(document, settings));
+  return isSeq(resolve(document, fieldOf('settings'))) ? mergerName(document, fieldOf('name')) : null;
 }
 
-function isMergerName(document: YamlDocument, value: ParsedNode): boolean {
+function mergerName(document: YamlDocument, value: ParsedNode | undefined): string | null {
   const node = resolve(document, value);
-  return isScalar(node) && /^(?:m_)?(?:dict|list|str)$/.test(scalarText(node).replaceAll('-', '_').trim());
+  const name = isScalar(node) ? scalarText(node).replaceAll('-', '_').trim() : '';
+  return /^(?:m_)?(dict|list|str)$/.exec(name)?.[1] ?? null;
 }
 
 function resolve(document: YamlDocument, node: ParsedNode | undefined): ParsedNode | undefined {

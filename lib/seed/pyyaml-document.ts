@@ -3,11 +3,13 @@
  * scalar as it was written (failsafe schema: no value is interpreted) and the place of every token in the source.
  */
 import { Composer, type CST, type ParsedNode, Parser, type YAMLParseError } from 'yaml';
+import { indentContinuations } from './continuation-lines.ts';
 import { checkCharacters, checkTokens } from './pyyaml-tokens.ts';
 import { type AliasTargets, checkTree } from './pyyaml-tree.ts';
 import { refusalAt, UserDataError } from './user-data-error.ts';
 
 export interface YamlDocument {
+  /** The source, in which some lines may be indented deeper; every position is one in this text. */
   readonly text: string;
   /** Null for a document without content. */
   readonly root: ParsedNode | null;
@@ -37,11 +39,12 @@ const PARSE_ERRORS: Readonly<Record<string, string>> = {
 };
 
 /**
- * @param text without a byte-order mark
+ * @param source without a byte-order mark
  * @throws UserDataError with line and column for whatever PyYAML would refuse
  */
-export function readPyYaml(text: string): YamlDocument {
-  checkCharacters(text);
+export function readPyYaml(source: string): YamlDocument {
+  checkCharacters(source);
+  const text = indentContinuations(source);
   const tokens = [...new Parser().parse(text)];
   for (const token of tokens) {
     checkTokens(text, token);

@@ -4,6 +4,7 @@
  * same structure for both, which is what the merge relies on.
  */
 import type { CST } from 'yaml';
+import { isCutQuote } from './continuation-lines.ts';
 import { refusalAt } from './user-data-error.ts';
 
 /** PyYAML's reader refuses these wherever they stand, in comments too. */
@@ -80,6 +81,12 @@ function checkToken(text: string, { token, inFlow }: Visit): void {
           /\?|^:/,
           'cloud-init cannot read this character unquoted inside [ ] or { }; put the value in quotes',
         );
+      }
+      break;
+    case 'single-quoted-scalar':
+    case 'double-quoted-scalar':
+      if (isCutQuote(token.source)) {
+        throw refusalAt(text, token.offset, 'a quote that is opened here and never closed');
       }
       break;
     case 'block-scalar':

@@ -5,8 +5,11 @@
 import { gunzipSync } from 'node:zlib';
 import { refusalAt, UserDataError } from './user-data-error.ts';
 
-/** The largest user-data that is taken, also after decompression: a few kilobytes of gzip can unfold to gigabytes. */
-export const MAX_USER_DATA_BYTES = 4 * 1024 * 1024;
+/**
+ * The largest user-data that is taken, also after decompression: a few kilobytes of gzip can unfold to gigabytes, and
+ * a cloud-config of this size takes seconds to parse already. (The large clouds stop at 16 to 64 KiB.)
+ */
+export const MAX_USER_DATA_BYTES = 1024 * 1024;
 
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 

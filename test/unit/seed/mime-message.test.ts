@@ -49,7 +49,7 @@ describe('user-data that is not merged', () => {
     ['', '## template: jinja\nhostname: h\n', 'looks for a header'],
     ['', '#cloud-config-archive\na: b\n', 'is a list of parts'],
     ['', '#cloud-config-archive\n- [a]\n', 'a part of an archive'],
-    ['', '#cloud-config-archive\n- "a\n', 'missing'],
+    ['', '#cloud-config-archive\n- "a\n', 'never closed'],
     ['', '#cloud-config-jsonp\n{"a": 1}\n', 'a list'],
     ['', '#cloud-config-jsonp\n[\n', 'a list'],
     ['', '#include\n# nothing\n', 'without a URL'],
