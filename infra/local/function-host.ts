@@ -31,8 +31,7 @@ export function createFunctionHost(handlers: ReadonlyMap<string, FunctionHandler
       const handler = handlers.get(name);
       if (handler === undefined) return failure('ResourceNotFoundException', `there is no function ${name}`);
       const limitMs = LONG_FUNCTIONS.includes(name) ? LONG_TIMEOUT_MS : REQUEST_TIMEOUT_MS;
-      // Through JSON and back, as on AWS: a handler can keep neither the caller's object nor a class of its own.
-      const invocation = run(name, handler, JSON.parse(JSON.stringify(event ?? null)), limitMs);
+      const invocation = run(name, handler, throughJson(event ?? null), limitMs);
       running.add(invocation);
       try {
         return await invocation;
@@ -44,6 +43,17 @@ export function createFunctionHost(handlers: ReadonlyMap<string, FunctionHandler
       while (running.size > 0) await Promise.all(running);
     },
   };
+}
+
+/** As on AWS: a handler can keep neither the caller's object nor a class of its own. */
+function throughJson(event: unknown): unknown {
+  try {
+    return JSON.parse(JSON.stringify(event));
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    // Nested too deeply to be written, though not to be read: it was parsed from a payload, and the function refuses it.
+    return event;
+  }
 }
 
 async function run(

@@ -244,4 +244,28 @@ describe('Invoke', () => {
     expect([dry.status, later.status]).toEqual([204, 202]);
     expect(seen).toEqual([{ n: 2 }]);
   });
+
+  it.each(['RequestResponse', 'Event'])(
+    'hands a payload on that is nested deeper than JSON can be written, by %s',
+    async (type) => {
+      const depths: number[] = [];
+      const url = await start({
+        get: async (event) => {
+          depths.push(depthOf(event));
+        },
+      });
+      const payload = `${'['.repeat(50_000)}${']'.repeat(50_000)}`;
+
+      const answer = await invoke(url, 'get', payload, { 'x-amz-invocation-type': type });
+
+      expect(answer.status).toBeLessThan(300);
+      expect(depths).toEqual([50_000]);
+    },
+  );
 });
+
+function depthOf(value: unknown): number {
+  let depth = 0;
+  for (let inner = value; Array.isArray(inner); inner = inner[0]) depth += 1;
+  return depth;
+}
