@@ -252,8 +252,9 @@ function child(name: MetadataName, tag: string, attributes: Attributes): XmlInpu
   return { tag: `${METADATA[name].key}:${tag}`, attributes: Object.fromEntries(written) };
 }
 
+/** At most 15 digits: as a time that is the year 33658, and a Date of 16 digits need not exist. */
 function integer(text: string | undefined): number | null {
-  return text !== undefined && /^-?\d{1,16}$/.test(text) ? Number(text) : null;
+  return text !== undefined && /^-?\d{1,15}$/.test(text) ? Number(text) : null;
 }
 
 /** One line of printable ASCII, at most 300 characters: an error's text may come from anywhere. */

@@ -61,10 +61,19 @@ const builder = new XMLBuilder({
 export function parseXml(text: string): XmlElement {
   const valid = XMLValidator.validate(text);
   if (valid !== true) throw new XmlError(`line ${valid.err.line}: ${valid.err.msg}`);
-  const roots = toElements(parser.parse(text) as OrderedNode[], new Map());
+  const roots = toElements(parseOrdered(text), new Map());
   const [root] = roots;
   if (root === undefined || roots.length > 1) throw new XmlError('one root element is wanted');
   return root;
+}
+
+/** The library refuses with bare errors what it takes for an attack: deep nesting, `__proto__` as a name. */
+function parseOrdered(text: string): OrderedNode[] {
+  try {
+    return parser.parse(text) as OrderedNode[];
+  } catch (error) {
+    throw new XmlError(error instanceof Error ? error.message : String(error), { cause: error });
+  }
 }
 
 /** Pure; the same input gives the same text. */

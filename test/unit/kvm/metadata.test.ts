@@ -123,6 +123,16 @@ describe('metadata', () => {
     expect(metadata.deleting).toEqual({ since: 0, reason: '', graceUntil: null });
   });
 
+  it('takes a time that no Date can hold for unreadable', () => {
+    const lease = (expiresAt: string) =>
+      parseMetadata(
+        parseXml(`<metadata><lease xmlns="${METADATA.lease.uri}" expiresAt="${expiresAt}"/></metadata>`),
+      ).expiresAt;
+
+    expect(lease('999999999999999')).toBe(999_999_999_999_999);
+    expect(lease('9999999999999999')).toBeNull();
+  });
+
   it('reduces an error to one bounded line of ASCII', () => {
     const error = `line one\nline two\u0000é ${'x'.repeat(1000)}`;
 

@@ -36,6 +36,14 @@ describe('parseXml', () => {
       expect(() => parseXml(text)).toThrow(XmlError);
     },
   );
+
+  it.each([
+    ['nested without end', `${'<a>'.repeat(5_000)}${'</a>'.repeat(5_000)}`],
+    ['an element that would set a prototype', '<domain><metadata><__proto__/></metadata></domain>'],
+    ['an attribute that would set a prototype', '<domain __proto__="x"/>'],
+  ])('refuses %s as it refuses any other text, so that a listing skips the domain', (_, text) => {
+    expect(() => parseXml(text)).toThrow(XmlError);
+  });
 });
 
 describe('buildXml', () => {
