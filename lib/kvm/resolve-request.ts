@@ -40,9 +40,9 @@ export function resolveRequest(options: KvmProviderOptions, request: CreateReque
   }
   const prepared = prepare(request, options.vendorData, faults);
   if (faults.length > 0 || typeof host === 'string' || !machineType || !image || !prepared) {
-    throw new ProviderError('invalid-request', faults.map(({ detail }) => detail).join('; '), {
-      errors: faults,
-    });
+    // With the pointers: of a direct invocation's error the caller sees nothing but the message.
+    const message = faults.map(({ pointer, detail }) => `${pointer} ${detail}`).join('; ');
+    throw new ProviderError('invalid-request', message, { errors: faults });
   }
   const source = { ...image, name: placement.image };
   return {

@@ -68,7 +68,7 @@ describe('the local twin on the embedded hosts', () => {
       status: 400,
       body: { code: 'invalid-request' },
     });
-    expect(await ask('GET', '/hosts/kvm-a/health')).toMatchObject({
+    expect(await ask('GET', '/hosts/kvm-a/metrics')).toMatchObject({
       status: 404,
       body: { code: 'not-found' },
     });
@@ -76,6 +76,20 @@ describe('the local twin on the embedded hosts', () => {
       status: 405,
       body: { code: 'invalid-request' },
     });
+  });
+
+  it('names each wrong field in the message of a direct invocation, which is all that its caller sees', async () => {
+    const { body } = await ask('POST', '/2015-03-31/functions/create/invocations', {
+      ...request('wrong'),
+      cloudInit: 'a: 1',
+      networkConfig: { version: 3 },
+      sshAuthorizedKeys: ['ssh-ed25519 AAAA'],
+    });
+
+    expect(body).toMatchObject({ errorType: 'InvalidRequest' });
+    for (const pointer of ['/cloudInit', '/networkConfig', '/sshAuthorizedKeys/0']) {
+      expect(body['errorMessage']).toContain(`${pointer} `);
+    }
   });
 
   it('runs the collector on request', async () => {
