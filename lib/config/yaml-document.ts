@@ -4,6 +4,7 @@
  */
 import {
   type Document,
+  type ErrorCode,
   isAlias,
   isMap,
   isNode,
@@ -13,6 +14,7 @@ import {
   LineCounter,
   parseDocument,
   visit,
+  type YAMLError,
 } from 'yaml';
 import { type ConfigFault, formatPath } from './fault.ts';
 
@@ -49,16 +51,16 @@ export function readYaml(text: string): YamlDocument {
   const syntaxFaults = [...document.errors, ...document.warnings].map((error) => ({
     path: '',
     line: lineAt(error.pos[0]),
-    detail: error.message,
+    detail: describeSyntax(error),
   }));
-  if (syntaxFaults.length > 0) return { ok: false, faults: syntaxFaults };
+  if (syntaxFaults.length > 0) return { ok: false, faults: withoutRepeats(syntaxFaults) };
 
   let value: unknown;
   try {
     value = document.toJS();
   } catch (error) {
-    // Aliases that multiply into more nodes than any configuration has; nothing else is left to fail here.
-    const detail = error instanceof Error ? error.message : String(error);
+    // Aliases without an anchor, and such as multiply into more nodes than any configuration has.
+    const detail = unquoted(error instanceof Error ? error.message : String(error));
     return { ok: false, faults: [{ path: '', line: 1, detail }] };
   }
 
@@ -89,6 +91,28 @@ export function readYaml(text: string): YamlDocument {
       return isScalar(node) && node.type === 'BLOCK_LITERAL' ? line + textLine : null;
     },
   };
+}
+
+/** Where the parser's own words quote the file, or mean the parser's caller. */
+const SYNTAX_WORDS: Partial<Record<ErrorCode, string>> = {
+  BAD_DIRECTIVE: 'a directive that cannot be read',
+  MULTIPLE_DOCS: 'a second document; a configuration is one',
+  RESOURCE_EXHAUSTION: 'nested too deeply',
+  TAG_RESOLVE_FAILED: 'a tag that cannot be read',
+};
+
+function describeSyntax({ code, message }: YAMLError): string {
+  return SYNTAX_WORDS[code] ?? unquoted(message);
+}
+
+/** What the parser stumbles over it quotes behind a colon. It may be a key that was pasted into the wrong place. */
+function unquoted(message: string): string {
+  return message.replace(/: .*/s, '');
+}
+
+/** A line with ten thousand brackets is wrong once. */
+function withoutRepeats(faults: readonly ConfigFault[]): readonly ConfigFault[] {
+  return [...new Map(faults.map((fault) => [`${fault.line} ${fault.detail}`, fault])).values()];
 }
 
 /**

@@ -333,8 +333,10 @@ describe('a faulty configuration', () => {
     ['a list', '- a\n', 1, /mapping/],
     ['a tab as indentation', 'fleet: demo\nssh:\n\tuser: x\n', 3, /[Tt]ab/],
     ['a bracket left open', 'fleet: demo\nhosts: [a\nssh: 1\n', 3, /./],
-    ['two documents', 'fleet: a\n---\nfleet: b\n', 2, /multiple documents/],
+    ['two documents', 'fleet: a\n---\nfleet: b\n', 2, /second document/],
     ['an anchor that is not there', 'fleet: *x\n', 1, /alias/],
+    ['lists in lists without end', '- '.repeat(5_000), 1, /^nested too deeply$/],
+    ['brackets in brackets', `fleet: ${'['.repeat(20_000)}`, 1, /^nested too deeply$/],
     ['a tag nobody knows', 'fleet: demo\nssh: !vault x\n', 2, /tag/i],
     ['a key that would set a prototype', `images: {}\n__proto__: { a: 1 }\n`, 2, /cannot be a key/],
     ['a mapping as a key', `? { a: 1 }\n: 2\n`, 1, /not a plain word/],
@@ -343,6 +345,15 @@ describe('a faulty configuration', () => {
       expect.objectContaining({ line, detail: expect.stringMatching(detail) }),
     );
   });
+
+  it.each(['&', ']', '*', '!', '|', '>', '!<', '"" ', '- ', '%', '"\\'])(
+    'quotes nothing of what stands behind %s, which may be a key in the wrong place',
+    (sign) => {
+      for (const text of [`ssh: ${sign}b3BlbnNzaC1rZXk\n`, `fleet: demo\n${sign}b3BlbnNzaC1rZXk\n---\n`]) {
+        expect(JSON.stringify(refused(text).map(({ detail }) => detail))).not.toContain('b3BlbnNzaC1rZXk');
+      }
+    },
+  );
 
   it('is refused for aliases that multiply, without spending the memory', () => {
     const rows = Array.from(
