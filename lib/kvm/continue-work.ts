@@ -11,7 +11,6 @@ import type { HostSession } from './host-session.ts';
 import { idOf, isActive } from './instance-view.ts';
 import { observe } from './observe-vm.ts';
 import { hostNamed, type ProviderContext, sendWork } from './provider-context.ts';
-import type { KvmHost } from './provider-options.ts';
 import { advancePhase, asOwn, findVmByUuid, type OwnVm } from './vm.ts';
 
 /** How long to wait before looking again for an address: a cloud image boots in 10–60 s. */
@@ -24,10 +23,9 @@ const IMPORT_WAIT_SECONDS = 30;
 const REPEAT_WAIT_SECONDS = 300;
 
 export async function continueWork(context: ProviderContext, message: WorkMessage): Promise<void> {
-  const host = hostNamed(context, message.host);
   const id = `${message.host}/${message.name}`;
   try {
-    const session = await openSession(context, host);
+    const session = await context.sessions.get(hostNamed(context, message.host));
     const found = await findVmByUuid(session, message.uuid);
     if (found === null) {
       const { name, uuid } = message;
@@ -42,23 +40,24 @@ export async function continueWork(context: ProviderContext, message: WorkMessag
     if (vm.description.metadata.deleting !== null) await continueDelete(context, session, vm, message);
     else if (message.op === 'create') await continueCreate(context, session, vm, message);
   } catch (error) {
-    throw toProviderError(error, { op: message.op, host: message.host, id });
+    throw worthARepeat(toProviderError(error, { op: message.op, host: message.host, id }));
   }
 }
 
 /**
- * A host that refuses the key or shows another one cannot be told why the VM waits, since its metadata is behind that
- * door. Somebody will put it right, so the message must not be used up: here such a refusal is worth a repeat.
+ * A create that cannot succeed ends in the VM's own metadata. Whatever else fails is written down nowhere (a host that
+ * refuses the key, one that this worker's configuration does not have yet, a delete that libvirt does not permit), and
+ * a message that was acknowledged would be the last that anybody hears of it: here every failure is a passing one.
  */
-async function openSession(context: ProviderContext, host: KvmHost): Promise<HostSession> {
-  try {
-    return await context.sessions.get(host);
-  } catch (error) {
-    const failure = toProviderError(error, { op: 'worker', host: host.name });
-    throw failure.retryable
-      ? failure
-      : new ProviderError('transient', failure.message, { op: 'worker', cause: error });
-  }
+function worthARepeat(failure: ProviderError): ProviderError {
+  if (failure.retryable || failure.kind === 'internal') return failure;
+  const { message, op, host, id, cause = failure } = failure;
+  return new ProviderError('transient', message, {
+    ...(op === undefined ? {} : { op }),
+    ...(host === undefined ? {} : { host }),
+    ...(id === undefined ? {} : { id }),
+    cause,
+  });
 }
 
 async function continueDelete(

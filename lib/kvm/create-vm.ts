@@ -14,14 +14,21 @@ import { isActive } from './instance-view.ts';
 import { buildPhase, type PhaseRecord } from './metadata.ts';
 import { observe } from './observe-vm.ts';
 import { type ProviderContext, sendWork } from './provider-context.ts';
-import { type Reservation, reserve } from './reserve.ts';
+import { CONTINUATION_SECONDS, type Reservation, reserve } from './reserve.ts';
 import { type ResolvedRequest, resolveRequest } from './resolve-request.ts';
 import { differingFields, specificationOf } from './specification.ts';
-import { asOwn, findVmByName, findVmByUuid, type OwnVm, type Vm, writeMetadata } from './vm.ts';
+import {
+  advancePhase,
+  asOwn,
+  findVmByName,
+  findVmByUuid,
+  type OwnVm,
+  readVm,
+  type Vm,
+  writeMetadata,
+} from './vm.ts';
 import { buildVmSeed } from './vm-seed.ts';
 
-/** The continuation's delay: time enough for this invocation to finish by itself, and soon enough after its death. */
-const CONTINUATION_SECONDS = 60;
 /** Two creators that keep taking and losing the name would be the doing of somebody who deletes it as often. */
 const ATTEMPTS = 4;
 
@@ -49,8 +56,7 @@ async function finishOwn(
   { handle, identity, seed }: Reservation,
 ): Promise<CreateResult> {
   try {
-    await sendWork(context, 'create', identity.host, identity, CONTINUATION_SECONDS);
-    return await finishOrHandOver(context, session, identity.uuid, seed);
+    return await finishOrHandOver(context, session, identity.uuid, seed, true);
   } catch (error) {
     const refusal = toProviderError(error, { op: 'create', host: identity.host });
     if (refusal.retryable) throw refusal;
@@ -83,10 +89,11 @@ async function join(
   if (phase?.phase === 'ready')
     return { outcome: 'existing', instance: await ensureRunning(context, session, vm) };
   const seed = buildVmSeed(resolved, vm.identity);
-  if (phase === null || phase.phase === 'failed' || context.options.now() >= phase.deadline) {
-    await resume(context, session, vm, phase);
-  }
-  return finishOrHandOver(context, session, vm.identity.uuid, seed);
+  const isOver = phase === null || phase.phase === 'failed' || context.options.now() >= phase.deadline;
+  if (isOver) await resume(context, session, vm);
+  // Else a worker has this VM, or has waited in vain for the seed: one more message would only be one more to carry on.
+  const isNews = isOver || !phase.seeded;
+  return finishOrHandOver(context, session, vm.identity.uuid, seed, isNews);
 }
 
 /** @throws ProviderError `conflict` that names the fact: foreign, another uid, or the fields that differ. */
@@ -110,39 +117,48 @@ function requireSame(context: ProviderContext, { request }: ResolvedRequest, fou
   return vm;
 }
 
-/** A VM that was made and is shut off is started again: a create makes the VM exist and run. */
+/** A VM that was made and is shut off is started again, and its address waited for: a create makes it exist and run. */
 async function ensureRunning(context: ProviderContext, session: HostSession, vm: OwnVm): Promise<Instance> {
   const { state } = await session.call('domainGetState', { dom: vm.handle, flags: 0 });
-  if (!isActive(state) && vm.handle.id < 0) await startDomain(context, session, vm);
+  if (!isActive(state) && vm.handle.id < 0) {
+    await sendWork(context, 'create', vm.host, vm.identity, CONTINUATION_SECONDS);
+    await advancePhase(session, vm.handle, { phase: 'ready', deadline: newDeadline(context) });
+    await startDomain(context, session, vm);
+  }
   return instanceOf(context, session, vm.identity.uuid);
 }
 
-/** A create that failed, or whose deadline passed, gets a new one and goes on from what it has. */
-async function resume(
-  context: ProviderContext,
-  session: HostSession,
-  vm: OwnVm,
-  before: PhaseRecord | null,
-): Promise<void> {
+/**
+ * A create that failed, or whose deadline passed, gets a new one and goes on from what it has. The message goes first:
+ * one that finds the old end is harmless, a new beginning that nobody carries on is not.
+ */
+async function resume(context: ProviderContext, session: HostSession, vm: OwnVm): Promise<void> {
+  await sendWork(context, 'create', vm.host, vm.identity, CONTINUATION_SECONDS);
+  const before = (await readVm(session, vm.handle)).description.metadata.phase;
+  if (before?.phase === 'ready') return;
   const seeded = before?.seeded === true;
-  const deadline = context.options.now() + context.options.deadlines.createSeconds * 1000;
   const phase: PhaseRecord = {
     phase: seeded ? 'seeded' : 'reserved',
     seeded,
     startRefused: before?.startRefused === true,
     attempt: (before?.attempt ?? 0) + 1,
-    deadline,
+    deadline: newDeadline(context),
     error: null,
   };
   await writeMetadata(session, vm.handle, 'phase', buildPhase(phase));
-  await sendWork(context, 'create', vm.host, vm.identity, CONTINUATION_SECONDS);
 }
 
+function newDeadline({ options }: ProviderContext): number {
+  return options.now() + options.deadlines.createSeconds * 1000;
+}
+
+/** @param isNews whether the queue is to hear of it when this invocation cannot finish. */
 async function finishOrHandOver(
   context: ProviderContext,
   session: HostSession,
   uuid: string,
   seed: Uint8Array,
+  isNews: boolean,
 ): Promise<CreateResult> {
   const progress = await finishCreate(context, session, uuid, seed);
   if (progress === 'gone')
@@ -150,7 +166,7 @@ async function finishOrHandOver(
   const instance = await instanceOf(context, session, uuid);
   if (progress === 'ready') return { outcome: 'created', instance };
   const { host, name, uid } = instance;
-  await sendWork(context, 'create', host, { name, uid, uuid }, 0);
+  if (isNews) await sendWork(context, 'create', host, { name, uid, uuid }, 0);
   return { outcome: 'accepted', instance };
 }
 

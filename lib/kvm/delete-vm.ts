@@ -76,14 +76,19 @@ async function markAndErase(
       (await markDeleting(context, session, handle, { reason: 'asked for', graceUntil }));
     const untilMs = graceSeconds > 0 ? (marked.graceUntil ?? 0) : 0;
     const waitSeconds = Math.max(0, untilMs - options.now()) / 1000;
-    // The mark is what counts: a queue that cannot be reached must not keep a VM alive.
-    await sendWork(
-      context,
-      'delete',
-      vm.host,
-      identity,
-      waitSeconds > 0 ? waitSeconds : CONTINUATION_SECONDS,
-    ).catch((error) => report('continuation-not-sent', { id: idOf(vm), error: String(error) }));
+    try {
+      await sendWork(
+        context,
+        'delete',
+        vm.host,
+        identity,
+        waitSeconds > 0 ? waitSeconds : CONTINUATION_SECONDS,
+      );
+    } catch (error) {
+      // Nobody else ends a grace period. A delete at once goes on: an unreachable queue must not keep a VM alive.
+      if (waitSeconds > 0) throw error;
+      report('continuation-not-sent', { id: idOf(vm), error: String(error) });
+    }
     if (waitSeconds > 0 && (await shutDown(session, handle))) return false;
     await eraseVm(session, identity);
     return true;

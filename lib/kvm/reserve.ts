@@ -18,11 +18,14 @@ import {
   type Identity,
 } from './metadata.ts';
 import { openPool } from './pool.ts';
-import type { ProviderContext } from './provider-context.ts';
+import { type ProviderContext, sendWork } from './provider-context.ts';
 import type { ResolvedRequest } from './resolve-request.ts';
 import { seedDigest, specificationOf } from './specification.ts';
 import { buildVmSeed } from './vm-seed.ts';
 import { volumeName } from './volume-names.ts';
+
+/** The continuation's delay: time enough for this invocation to finish by itself, and soon enough after its death. */
+export const CONTINUATION_SECONDS = 60;
 
 export interface Reservation {
   readonly handle: DomainHandle;
@@ -74,6 +77,8 @@ export async function reserve(
     seedPath: `${targetPath}/${volumeName(identity, 'seed')}`,
     metadata: initialMetadata(context, resolved, identity),
   });
+  // Before the define, so that no VM exists whose continuation was never sent; one without a VM finds nothing to do.
+  await sendWork(context, 'create', host.name, identity, CONTINUATION_SECONDS);
   try {
     const { dom } = await session.call('domainDefineXml', { xml });
     return { handle: dom, identity, seed };

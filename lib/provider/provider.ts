@@ -56,7 +56,10 @@ export interface Provider {
   /** Safe to repeat; a VM that never existed counts as gone. */
   delete(id: string, options?: DeleteOptions): Promise<{ readonly gone: boolean }>;
   listByTag(options?: ListOptions): Promise<Listing>;
-  /** Goes on with what a message names. Safe to repeat, and safe beside another worker with the same message. */
+  /**
+   * Goes on with what a message names. Safe to repeat, and safe beside another worker with the same message. What can
+   * never succeed is recorded with the VM; an error that is thrown is not, and the message must come again.
+   */
   continueWork(message: WorkMessage): Promise<void>;
   close(): Promise<void>;
 }

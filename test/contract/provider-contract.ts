@@ -203,16 +203,31 @@ export function providerContract(title: string, start: () => Promise<ContractTar
         ]);
       });
 
-      it('starts a VM again that was shut off', async () => {
+      it('starts a VM again that was shut off, and waits for its address anew, however old it is', async () => {
         const request = fleet.request(named('off'), host.name, { uid: 'u-1' });
         await fleet.use((provider) => provider.create(request));
         await probe.connection.call('domainDestroy', { dom: await probe.domain('off') });
         expect((await fleet.use((provider) => provider.get(idOf('off')))).state).toBe('Stopped');
+        fleet.advance(7200);
+        fleet.queue.length = 0;
 
-        const { outcome } = await fleet.use((provider) => provider.create(request));
+        const { outcome, instance } = await fleet.use((provider) => provider.create(request));
 
         expect(outcome).toBe('existing');
         expect(await probe.domainState('off')).toBe(DOMAIN_STATE.running);
+        expect(instance).toMatchObject({ state: 'Provisioning', phase: 'ready' });
+        expect(fleet.queue.map(({ message }) => [message.op, message.name])).toEqual([['create', 'off']]);
+      });
+
+      it('makes nothing when its continuation cannot be sent', async () => {
+        const enqueue = () => Promise.reject(new ProviderError('transient', 'the queue is away'));
+
+        await expectKind(
+          fleet.use((p) => p.create(fleet.request(named('unsent'), host.name)), { enqueue }),
+          'transient',
+        );
+
+        expect(await probe.domainNames()).not.toContain('unsent');
       });
     });
 
@@ -228,7 +243,9 @@ export function providerContract(title: string, start: () => Promise<ContractTar
           const request = own.request(named('imported'), host.name, { uid: 'u-1' });
 
           const first = await own.use((provider) => provider.create(request));
+          const sent = own.queue.length;
           const repeat = await own.use((provider) => provider.create(request));
+          expect(own.queue).toHaveLength(sent);
           for (let round = 0; round < 5; round++) {
             await own.drain({ times: 3 });
             own.advance(31);
@@ -257,10 +274,17 @@ export function providerContract(title: string, start: () => Promise<ContractTar
 
           await own.drain();
           const failed = await own.use((provider) => provider.get(idOf('wrong-sum')));
+          const enqueue = () => Promise.reject(new ProviderError('transient', 'the queue is away'));
+          await expectKind(
+            own.use((provider) => provider.create(request), { enqueue }),
+            'transient',
+          );
+          const still = await own.use((provider) => provider.get(idOf('wrong-sum')));
           const resumed = await own.use((provider) => provider.create(request));
 
           expect(failed).toMatchObject({ state: 'Failed', phase: 'failed' });
           expect(failed.reason).toMatch(/its sha256 is/);
+          expect(still.state).toBe('Failed');
           expect(resumed.outcome).toBe('accepted');
           expect(resumed.instance.state).toBe('Provisioning');
           const left = (await probe.volumeNames()).filter((name) => name.includes('0000000000000000'));
@@ -466,6 +490,21 @@ export function providerContract(title: string, start: () => Promise<ContractTar
         expect(await probe.vmVolumes(FLEET, 'graceful')).toEqual([]);
       });
 
+      it('with a grace says so when nobody could be told to end it, and a repeat makes up for it', async () => {
+        await fleet.use((p) => p.create(fleet.request(named('unheard'), host.name)));
+        const enqueue = () => Promise.reject(new ProviderError('transient', 'the queue is away'));
+        const erase = (overrides = {}) =>
+          fleet.use((p) => p.delete(idOf('unheard'), { graceSeconds: 30 }), overrides);
+
+        await expectKind(erase({ enqueue }), 'transient');
+        const repeat = await erase();
+        fleet.advance(31);
+        await fleet.drain();
+
+        expect(repeat).toEqual({ gone: false });
+        expect(await probe.domainNames()).not.toContain('unheard');
+      });
+
       it('ends a VM that became transient because somebody undefined it while it ran', async () => {
         await fleet.use((p) => p.create(fleet.request(named('transient'), host.name)));
         await probe.connection.call('domainUndefineFlags', {
@@ -496,6 +535,19 @@ export function providerContract(title: string, start: () => Promise<ContractTar
 
         expect(await probe.domainXml('successor')).toBe(before);
         expect(await probe.vmVolumes(FLEET, 'successor')).toHaveLength(2);
+      });
+    });
+
+    describe('work', () => {
+      it('for a host that the configuration does not have is left to a worker that knows it', async () => {
+        await fleet.use((p) => p.create(fleet.request(named('elsewhere'), host.name)));
+        const [first] = fleet.queue;
+        const message = { ...(first?.message ?? expect.fail('no message')), host: 'kvm-none' };
+
+        await expectKind(
+          fleet.use((p) => p.continueWork(message)),
+          'transient',
+        );
       });
     });
 
@@ -532,11 +584,11 @@ export function providerContract(title: string, start: () => Promise<ContractTar
 
       it('finishes a delete that was cut off, and a create that never ended', async () => {
         await fleet.use((p) => p.create(fleet.request(named('half-gone'), host.name)));
-        const cut = { enqueue: () => Promise.reject(new ProviderError('transient', 'the queue is away')) };
-        await expectKind(
-          fleet.use((p) => p.create(fleet.request(named('half-made'), host.name)), cut),
-          'transient',
-        );
+        const images = {
+          tiny: { url: image.url, format: 'raw' as const, checksum: `sha256:${'1'.repeat(64)}` },
+        };
+        await fleet.use((p) => p.create(fleet.request(named('half-made'), host.name)), { images });
+        fleet.queue.length = 0;
         await markAsDeleting(probe, 'half-gone', fleet.now());
         fleet.advance(3600 + 3600 + 1);
 

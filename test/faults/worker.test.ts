@@ -1,0 +1,67 @@
+/**
+ * What one worker alone can spoil: a message that it acknowledges is the last that anybody hears of the work, and what
+ * it read a while ago is what another worker has changed since.
+ */
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { volumeName } from '../../lib/kvm/volume-names.ts';
+import { ERROR_CODE } from '../../lib/libvirt/errors.ts';
+import { HostProbe, ImageServer, tinyRawImage } from '../contract/fleet-harness.ts';
+import { EmbeddedWorld, HOST } from './embedded-world.ts';
+
+const ID = `${HOST.name}/vm-1`;
+
+let image: ImageServer;
+beforeAll(async () => {
+  image = await ImageServer.start(tinyRawImage());
+});
+afterAll(() => image.close());
+
+it('keeps a delete that libvirt refuses for good: nobody else would end it', async () => {
+  await using world = await EmbeddedWorld.start({ image, imagePresent: true });
+  const { fleet, daemon } = world;
+  await fleet.use((provider) => provider.create(fleet.request('vm-1', HOST.name)));
+  await fleet.use((provider) => provider.delete(ID, { graceSeconds: 30 }));
+  fleet.advance(31);
+  const message = fleet.queue.find(({ message: { op } }) => op === 'delete')?.message;
+  daemon.faults.at('domainUndefineFlags', { kind: 'error', code: ERROR_CODE.accessDenied });
+
+  const refused = fleet.worker().continueWork(message ?? expect.fail('no message'));
+
+  await expect(refused).rejects.toMatchObject({ kind: 'transient' });
+  await fleet.use((worker) => worker.continueWork(message ?? expect.fail('no message')));
+  expect([...daemon.state.domains.all]).toEqual([]);
+});
+
+it('does not make a disk again that another worker has made good and started a guest on meanwhile', async () => {
+  await using world = await EmbeddedWorld.start({ image, imagePresent: true });
+  const { fleet, daemon } = world;
+  daemon.faults.at('storagePoolListAllVolumes', { kind: 'cut-before' });
+  await fleet.use((p) => p.create(fleet.request('vm-1', HOST.name))).catch(() => undefined);
+  daemon.faults.reset();
+  const { host, name, uuid } = fleet.queue[0]?.message ?? expect.fail('no message');
+  // As a daemon leaves it that died over the overlay.
+  const probe = await HostProbe.open(fleet.options.dial, HOST);
+  await probe.createVolume(
+    volumeName({ fleet: fleet.options.fleet, host, name, uuid }, 'disk'),
+    Buffer.alloc(512),
+  );
+  await probe.close();
+  const { message } = fleet.queue[0] ?? expect.fail('no message');
+  let sawTheDamage = false;
+  daemon.faults.always({
+    kind: 'hook',
+    hook: async (step) => {
+      if (sawTheDamage) {
+        daemon.faults.clear();
+        await fleet.use((worker) => worker.continueWork(message));
+        return;
+      }
+      sawTheDamage = step.name === 'storageVolGetXmlDesc';
+    },
+  });
+
+  await fleet.use((worker) => worker.continueWork(message));
+
+  expect(daemon.faults.procedures.filter((procedure) => procedure === 'storageVolDelete')).toHaveLength(1);
+  expect(await world.inspect()).toEqual({ running: ['vm-1'], broken: [], leftovers: [] });
+});
