@@ -17,7 +17,7 @@ import { buildStarted } from './metadata.ts';
 import { openPool, type Pool } from './pool.ts';
 import type { ProviderContext } from './provider-context.ts';
 import { seedDigest } from './specification.ts';
-import { advancePhase, asOwn, findVmByUuid, type OwnVm, writeMetadata } from './vm.ts';
+import { advancePhase, asOwn, findVmByUuid, type OwnVm, readVm, writeMetadata } from './vm.ts';
 import { volumeName } from './volume-names.ts';
 import { GIB } from './volume-xml.ts';
 import { ensureOverlay, storeSeed } from './volumes.ts';
@@ -81,7 +81,7 @@ async function seedStep(session: HostSession, pool: Pool, vm: OwnVm, seed: Uint8
 async function imageStep(context: ProviderContext, session: HostSession, pool: Pool, vm: OwnVm) {
   const { options } = context;
   const source = sourceOf(context, vm);
-  const before = await imageState(session.connection, pool.handle, source, { now: options.now });
+  const before = await imageState(session.connection, pool.handle, source, options);
   if (before.state === 'present') return { ...before, format: source.format };
   await advancePhase(session, vm.handle, { phase: 'importing-image' });
   if (!options.canImport) return null;
@@ -93,7 +93,7 @@ async function imageStep(context: ProviderContext, session: HostSession, pool: P
   });
   context.report('image-import', { host: session.host.name, image: source.name, outcome });
   if (outcome === 'busy') return null;
-  const after = await imageState(session.connection, pool.handle, source, { now: options.now });
+  const after = await imageState(session.connection, pool.handle, source, options);
   return after.state === 'present' ? { ...after, format: source.format } : null;
 }
 
@@ -135,7 +135,7 @@ async function overlayStep(
       backingPath: base.path,
       backingFormat: base.format,
     },
-    vm.description.metadata.startedAt !== null,
+    async () => (await readVm(session, vm.handle)).description.metadata.startedAt !== null,
   );
 }
 

@@ -60,6 +60,6 @@ async function importProgress(
   const pool = await findPool(session);
   if (image === undefined || pool === null) return null;
   const source = { ...image, name: vm.identity.image };
-  const found = await imageState(session.connection, pool, source, { now: context.options.now });
+  const found = await imageState(session.connection, pool, source, context.options);
   return found.state === 'importing' ? { doneBytes: found.doneBytes, totalBytes: found.totalBytes } : null;
 }

@@ -41,7 +41,8 @@ export async function storeSeed(
 
 /**
  * Makes the overlay or finds the one that is there. One that does not match (the daemon died over it, the file was
- * cut) is made again, unless a start was ever issued: then it may hold the guest's data and is left alone.
+ * cut) is made again, unless a start was ever issued: then it may hold the guest's data and is left alone. That is
+ * asked only now, and the overlay looked at once more after it: another worker may have made it good and started it.
  *
  * @throws ProviderError `permanent` for a disk that does not match and may not be made again.
  */
@@ -49,12 +50,14 @@ export async function ensureOverlay(
   session: HostSession,
   pool: StoragePoolHandle,
   overlay: OverlaySpec,
-  startedBefore: boolean,
+  wasStarted: () => Promise<boolean>,
 ): Promise<void> {
   const xml = buildOverlayXml(overlay);
   const vol = await createOrFind(session, pool, overlay.name, xml, 0n);
   if (await matches(session, vol, overlay)) return;
-  if (startedBefore) {
+  const mayHoldData = await wasStarted();
+  if (await matches(session, vol, overlay)) return;
+  if (mayHoldData) {
     throw new ProviderError('permanent', `the disk ${overlay.name} is not the overlay it was made as`);
   }
   await deleteVolume(session, pool, overlay.name);
