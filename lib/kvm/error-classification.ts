@@ -62,6 +62,7 @@ export function kindOf(error: unknown): ErrorKind {
   if (error instanceof LibvirtTransportError)
     return error.cause instanceof SshError ? kindOf(error.cause) : 'transient';
   if (error instanceof PrivateKeyError) return 'permanent';
+  if (error instanceof ImageError && error.reason === 'no-space') return 'exhausted';
   if (error instanceof SshError || error instanceof ImageError)
     return error.retryable ? 'transient' : 'permanent';
   if (error instanceof XmlError) return 'permanent';

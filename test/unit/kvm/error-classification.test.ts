@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { ImageError } from '../../../lib/image/image-error.ts';
 import { kindOf, toProviderError } from '../../../lib/kvm/error-classification.ts';
 import {
   LibvirtAuthError,
@@ -43,6 +44,12 @@ describe('kindOf', () => {
     expect(kindOf(new LibvirtTimeoutError('domainCreate', 5))).toBe('timeout');
     expect(kindOf(new LibvirtTransportError('gone'))).toBe('transient');
     expect(kindOf(new LibvirtAuthError('not you', []))).toBe('permanent');
+  });
+
+  it('says of an image what its error says, and exhausted of a pool without room for it', () => {
+    expect(kindOf(new ImageError('checksum', 'another one'))).toBe('permanent');
+    expect(kindOf(new ImageError('unreachable', 'no answer'))).toBe('transient');
+    expect(kindOf(new ImageError('no-space', 'full'))).toBe('exhausted');
   });
 });
 
