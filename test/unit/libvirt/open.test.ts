@@ -1,12 +1,16 @@
 import { once } from 'node:events';
 import { duplexPair } from 'node:stream';
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { LibvirtConnection } from '../../../lib/libvirt/connection.ts';
 import { AUTH_TYPE } from '../../../lib/libvirt/constants.ts';
 import { ERROR_CODE } from '../../../lib/libvirt/errors.ts';
 import { FakeDaemon, type Handlers } from './fake-daemon.ts';
 
 const OPEN = { timeoutMs: 60_000 };
+
+afterEach(() => {
+  vi.useRealTimers();
+});
 
 /** A daemon that wants `types` before it lets the client open; `polkit` says how that call ends. */
 function guardedDaemon(types: number[], polkit: 'granted' | { code: number; message: string }): FakeDaemon {
@@ -133,15 +137,27 @@ describe('opening', () => {
   });
 
   it('has one deadline for all of its calls', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+    const late = (answer: () => void): void => {
+      setTimeout(answer, 40);
+    };
     const daemon = new FakeDaemon({
       connectOpen: (call, fake) =>
-        fake.refuse(call, { code: ERROR_CODE.rpc, message: 'authentication required' }),
-      authList: () => undefined,
+        late(() => fake.refuse(call, { code: ERROR_CODE.rpc, message: 'authentication required' })),
+      authList: (call, fake) => late(() => fake.reply('authList', call, { types: [AUTH_TYPE.polkit] })),
     });
 
-    const opening = LibvirtConnection.open(daemon.client, { timeoutMs: 50 });
+    const opening = LibvirtConnection.open(daemon.client, { timeoutMs: 60 });
+    const outcome = expect(opening).rejects.toMatchObject({
+      name: 'LibvirtTimeoutError',
+      procedure: 'authList',
+    });
+    await daemon.called('connectOpen');
+    await vi.advanceTimersByTimeAsync(40);
+    await daemon.called('authList');
+    await vi.advanceTimersByTimeAsync(40);
 
-    await expect(opening).rejects.toMatchObject({ name: 'LibvirtTimeoutError', procedure: 'authList' });
+    await outcome;
     expect(daemon.client.destroyed).toBe(true);
   });
 

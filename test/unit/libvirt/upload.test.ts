@@ -249,6 +249,19 @@ describe('an upload', () => {
     await eventually(source.ended);
   });
 
+  it('does not wait for a source that aborts the signal and then hangs', async () => {
+    const { connection } = await openWith(agreeing);
+    const abort = new AbortController();
+    const reason = new Error('the invocation ends');
+    const source = async function* () {
+      yield Buffer.from('begin');
+      abort.abort(reason);
+      await new Promise(() => undefined);
+    };
+
+    await expect(upload(connection, source(), { signal: abort.signal })).rejects.toBe(reason);
+  });
+
   it('aborts a stream that the daemon agrees to after it was given up', async () => {
     const { connection, daemon } = await openWith({ ...accepting, storageVolUpload: () => undefined });
 
