@@ -4,7 +4,7 @@
  */
 import { Composer, type CST, type ParsedNode, Parser, type YAMLParseError } from 'yaml';
 import { indentContinuations } from './continuation-lines.ts';
-import { checkCharacters, checkTokens } from './pyyaml-tokens.ts';
+import { checkCharacters, checkExtent, checkTokens } from './pyyaml-tokens.ts';
 import { type AliasTargets, checkTree } from './pyyaml-tree.ts';
 import { refusalAt, UserDataError } from './user-data-error.ts';
 
@@ -43,6 +43,7 @@ const PARSE_ERRORS: Readonly<Record<string, string>> = {
  * @throws UserDataError with line and column for whatever PyYAML would refuse
  */
 export function readPyYaml(source: string): YamlDocument {
+  checkExtent(source);
   checkCharacters(source);
   const text = indentContinuations(source);
   const tokens = [...new Parser().parse(text)];

@@ -29,6 +29,23 @@ interface Visit {
   readonly depth: number;
 }
 
+/**
+ * Parsing takes time and memory by the entry, not by the byte: some seconds for a MiB of `- ` lines. A request has seconds.
+ * No configuration that a person or a program writes comes near this; large files in it are few, long values.
+ */
+const MAX_ENTRIES = 30_000;
+const ENTRY_MARK = /[\n,[{]|[-?:][ \t]/g;
+
+/** @throws UserDataError for a text with more lines and entries than a configuration has */
+export function checkExtent(text: string): void {
+  let entries = 0;
+  for (const match of text.matchAll(ENTRY_MARK)) {
+    entries += 1;
+    if (entries > MAX_ENTRIES)
+      throw refusalAt(text, match.index, `more than ${MAX_ENTRIES} lines and entries`);
+  }
+}
+
 /** @throws UserDataError for a character that PyYAML refuses */
 export function checkCharacters(text: string): void {
   const match = NOT_PRINTABLE.exec(text);
@@ -54,7 +71,8 @@ export function checkTokens(text: string, root: CST.Token): void {
       throw refusalAt(text, visit.token.offset, `nested deeper than ${MAX_DEPTH} levels`);
     }
     checkToken(text, visit);
-    pending.push(...children(visit).toReversed());
+    // One by one: spreading a long list into a call would overflow the stack that this loop is there to spare.
+    for (const child of children(visit).toReversed()) pending.push(child);
   }
 }
 

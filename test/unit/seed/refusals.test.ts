@@ -194,3 +194,30 @@ describe.skipIf(!oracleIsInstalled)('PyYAML agrees about', () => {
     expect(isMapping).toBe(accepted ?? false);
   });
 });
+
+describe('a text with more entries than a configuration has', () => {
+  it.each([
+    ['list items', 'a:\n'.concat('- x\n'.repeat(50_000))],
+    ['flow entries', 'a: ['.concat('b: c,'.repeat(50_000), ']')],
+    ['anchors', Array.from({ length: 40_000 }, (_, n) => `k${n}: &a${n} 1\n`).join('')],
+    ['nested lists', '- '.repeat(400_000)],
+    ['nested keys', 'a: '.repeat(300_000)],
+    ['comments', '#\n'.repeat(500_000)],
+  ])('is refused before it is parsed: %s', (_, text) => {
+    expect(() => prepareUserData(Buffer.from(`#cloud-config\n${text}`), '')).toThrow(
+      /more than 30000 lines and entries/,
+    );
+  });
+
+  it('is not one with few long values', () => {
+    const text = `#cloud-config\nwrite_files:\n- content: |\n${'    a line of a large file\n'.repeat(20_000)}`;
+
+    expect(prepareUserData(Buffer.from(text), '').kind).toBe('cloud-config');
+  });
+
+  it('as long as it may be is read without overflowing the stack', () => {
+    const text = `#cloud-config\na: [${'b,'.repeat(29_000)}]\n`;
+
+    expect(prepareUserData(Buffer.from(text), '').kind).toBe('cloud-config');
+  });
+});
