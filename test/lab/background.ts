@@ -46,7 +46,12 @@ export async function startInBackground(
 /** Kills a recorded process if it still is the same one, and waits until it is gone. May be repeated. */
 export async function endProcess(recorded: RecordedProcess): Promise<void> {
   if (!(await isRunning(recorded))) return;
-  process.kill(await findWhatKeepsItUp(recorded.pid), 'SIGKILL');
+  const target = await findWhatKeepsItUp(recorded.pid);
+  try {
+    process.kill(target, 'SIGKILL');
+  } catch {
+    // It has ended in between; what follows finds out.
+  }
   await waitUntil(
     `end of ${recorded.role} (pid ${recorded.pid})`,
     async () => !(await isRunning(recorded)),

@@ -6,31 +6,26 @@ set -euo pipefail
 work=$1 suite=$2 kernel=$3 apt_options=$4
 shift 4
 
-disk=$work/image.raw root=$work/root
+root=$work/root disk=$work/image.raw
 partition_offset=$((1024 * 1024))
 partition_bytes=$((2047 * 1024 * 1024))
 
-# One partition, because cloud-init is to grow it; MBR, because extlinux's boot code for it needs no second partition.
-truncate -s 2G "$disk"
-echo '2048,,L,*' | sfdisk -q "$disk"
-dd if=/usr/lib/EXTLINUX/mbr.bin of="$disk" conv=notrunc status=none
-
-# extlinux cannot read 64-bit or checksummed ext4. The mount takes its own offset: partitions of loop devices are not scanned everywhere.
-mkfs.ext4 -q -L root -O '^64bit,^metadata_csum' -E "offset=$partition_offset" "$disk" $((partition_bytes / 1024))
+# In memory: dpkg makes sure of every file it writes, which takes most of the time on a disk.
 mkdir "$root"
-mount --no-mtab -o "loop,offset=$partition_offset,sizelimit=$partition_bytes" "$disk" "$root"
+mount --no-mtab -t tmpfs -o mode=0755,size=2G root "$root"
 
 # Under emulation every module of the initramfs is boot time: it gets what finds the root disk and nothing else.
 initramfs_hook='mkdir -p "$1/etc/initramfs-tools/conf.d" &&
   echo MODULES=list >"$1/etc/initramfs-tools/conf.d/modules" &&
   printf "%s\n" virtio_pci virtio_blk ext4 >"$1/etc/initramfs-tools/modules"'
 
-# locales: without it cloud-init ends in the status "error". openssh-server, cloud-guest-utils, fdisk: keys and disk growth can be seen.
+# usr-is-merged: what else merges /usr brings all of Perl along. locales: without it cloud-init ends in the status "error". openssh-server, cloud-guest-utils, fdisk: keys and disk growth can be seen.
 mmdebstrap --mode=root --variant=minbase --quiet \
   --aptopt="$apt_options" \
   --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
   --dpkgopt='path-exclude=/usr/share/info/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
-  --include="$kernel,systemd-sysv,udev,dbus,iproute2,cloud-init,cloud-guest-utils,fdisk,qemu-guest-agent,locales,openssh-server" \
+  --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr \
+  --include="usr-is-merged,$kernel,systemd-sysv,udev,dbus,iproute2,cloud-init,cloud-guest-utils,fdisk,qemu-guest-agent,locales,openssh-server" \
   --essential-hook="$initramfs_hook" \
   "$suite" "$root" "$@"
 
@@ -64,9 +59,18 @@ LABEL debian
   INITRD /initrd.img
   APPEND root=LABEL=root ro console=ttyS0,115200 loglevel=4 mitigations=off
 EXTLINUX
-extlinux --install "$root/boot/extlinux" >/dev/null 2>&1
 
-# Blocks that held the packages' archives are given back, or they would be compressed into the image.
-fstrim "$root"
+# One partition, because cloud-init is to grow it. extlinux cannot read 64-bit or checksummed ext4.
+truncate -s $((partition_offset + partition_bytes)) "$disk"
+echo '2048,,L,*' | sfdisk -q "$disk"
+dd if=/usr/lib/EXTLINUX/mbr.bin of="$disk" conv=notrunc status=none
+mkfs.ext4 -q -L root -O '^64bit,^metadata_csum' -E "offset=$partition_offset" -d "$root" "$disk" $((partition_bytes / 1024))
 umount --no-mtab "$root"
+
+# The boot loader's own blocks can be written down only on a mounted file system. The mount takes its own offset: the partitions of loop
+# devices are not scanned everywhere.
+mount --no-mtab -o "loop,offset=$partition_offset,sizelimit=$partition_bytes" "$disk" "$root"
+extlinux --install "$root/boot/extlinux" >/dev/null 2>&1
+umount --no-mtab "$root"
+
 qemu-img convert -c -W -m 4 -f raw -O qcow2 -o compat=1.1 "$disk" "$work/image.qcow2"
