@@ -149,7 +149,7 @@ async function startStep(context: ProviderContext, session: HostSession, vm: Own
   if (vm.description.metadata.startedAt === null) {
     await writeMetadata(session, handle, 'started', buildStarted(context.options.now()));
   }
-  if (await isBeingDeleted(context, session, identity.uuid)) return 'gone';
+  if (await isBeingDeleted(session, vm)) return 'gone';
   await session.call('domainSetAutostart', { dom: handle, autostart: identity.autostart ? 1 : 0 });
   try {
     await startDomain(context, session, vm);
@@ -161,7 +161,7 @@ async function startStep(context: ProviderContext, session: HostSession, vm: Own
     throw error;
   }
   await advancePhase(session, handle, { phase: 'ready', startRefused: false });
-  if (await isBeingDeleted(context, session, identity.uuid)) {
+  if (await isBeingDeleted(session, vm)) {
     await eraseVm(session, identity);
     return 'gone';
   }
@@ -188,11 +188,7 @@ function isRefusal(error: unknown): boolean {
   return answer instanceof LibvirtError && answer.code !== ERROR_CODE.noDomain;
 }
 
-async function isBeingDeleted(
-  context: ProviderContext,
-  session: HostSession,
-  uuid: string,
-): Promise<boolean> {
-  const vm = await findOwn(context, session, uuid);
-  return vm === null || vm.description.metadata.deleting !== null;
+/** @throws LibvirtError noDomain when it is gone already. */
+async function isBeingDeleted(session: HostSession, { handle }: OwnVm): Promise<boolean> {
+  return (await readVm(session, handle)).description.metadata.deleting !== null;
 }
