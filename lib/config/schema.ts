@@ -101,9 +101,6 @@ type Parsed = z.infer<typeof configSchema>;
 export type Config = DeepReadonly<
   Omit<Parsed, 'ssh'> & { ssh: Omit<Parsed['ssh'], 'knownHosts'> & { knownHosts: { text: string } } }
 >;
-export type HostConfig = Config['hosts'][number];
-export type ImageConfig = Config['images'][string];
-export type MachineTypeConfig = Config['machineTypes'][string];
 export type AwsConfig = NonNullable<Config['aws']>;
 export type SecretSource = Config['ssh']['privateKey'];
 

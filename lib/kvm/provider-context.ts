@@ -1,7 +1,7 @@
 /** What every operation of one invocation works with. */
 
 import { ProviderError } from '../provider/provider-error.ts';
-import type { WorkMessage, WorkOp } from '../provider/work.ts';
+import { MAX_DELAY_SECONDS, type WorkMessage, type WorkOp } from '../provider/work.ts';
 import type { HostSessions } from './host-sessions.ts';
 import type { Identity } from './metadata.ts';
 import type { KvmHost, KvmProviderOptions, ReportEvent } from './provider-options.ts';
@@ -19,9 +19,6 @@ export function hostNamed(context: ProviderContext, name: string): KvmHost {
     throw new ProviderError('not-found', `no host ${JSON.stringify(name.slice(0, 80))}`);
   return host;
 }
-
-/** SQS's own bound on `DelaySeconds`. */
-const MAX_DELAY_SECONDS = 900;
 
 /** Sends a VM's own continuation. A wait longer than the queue can hold is cut: whoever receives it sends it on. */
 export async function sendWork(

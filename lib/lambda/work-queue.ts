@@ -4,7 +4,7 @@
  */
 import type { SQSClient } from '@aws-sdk/client-sqs';
 import { ProviderError } from '../provider/provider-error.ts';
-import type { WorkMessage } from '../provider/work.ts';
+import { MAX_DELAY_SECONDS, type WorkMessage } from '../provider/work.ts';
 import type { WorkQueue } from './runtime.ts';
 
 /** Without a route to SQS a connect would hang until the function's timeout; these leave time for an answer (LM-10). */
@@ -56,7 +56,7 @@ export function createWorkQueue({
           new SendMessageCommand({
             QueueUrl: url,
             MessageBody: JSON.stringify(message),
-            DelaySeconds: Math.min(900, Math.max(0, Math.ceil(delaySeconds))),
+            DelaySeconds: Math.min(MAX_DELAY_SECONDS, Math.max(0, Math.ceil(delaySeconds))),
           }),
         );
       } catch (cause) {

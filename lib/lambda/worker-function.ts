@@ -2,7 +2,7 @@
 import type { Logger } from '@aws-lambda-powertools/logger';
 import middy from '@middy/core';
 import { ProviderError } from '../provider/provider-error.ts';
-import type { WorkMessage } from '../provider/work.ts';
+import { MAX_DELAY_SECONDS, type WorkMessage } from '../provider/work.ts';
 import { type BatchResponse, type QueueRecord, readBatch, readWorkMessage } from './event-batch.ts';
 import { Invocation } from './invocation.ts';
 import { observe } from './observe.ts';
@@ -15,8 +15,6 @@ type ContinueWork = (provider: FleetProvider, message: WorkMessage) => Promise<v
 
 /** An import that is cut off has a claim to give back and a volume to leave consistent. */
 const MARGIN_MS = 10_000;
-/** SQS `DelaySeconds`. */
-const MAX_DELAY_SECONDS = 900;
 
 /** Repeatable: any delivery of a message may meet another one of the same at work. */
 export function workerFunction(runtime: Runtime, continueWork: ContinueWork): FunctionHandler {
@@ -67,7 +65,7 @@ async function handleRecord(
       } catch (thrown) {
         const error = asProviderError(thrown);
         if (error.retryable || error.kind === 'internal') throw error;
-        // Only an error of the work itself ends it: the provider has recorded this one with the VM.
+        // Only an error of the work itself ends it: a provider that throws one no repeat can help has recorded it.
         log.warn('given up', { ...factsOf(message), kind: error.kind, detail: error.message });
       }
     }),

@@ -20,8 +20,11 @@ export interface WorkMessage {
   readonly notBefore: number;
 }
 
+/** SQS's own bound on `DelaySeconds`. */
+export const MAX_DELAY_SECONDS = 900;
+
 /**
- * Sends a message; it arrives at least once, not before `delaySeconds` (0–900, SQS `DelaySeconds`).
+ * Sends a message; it arrives at least once, not before `delaySeconds` (0–900).
  * Resolves only after the queue has confirmed it.
  */
 export type Enqueue = (message: WorkMessage, delaySeconds: number) => Promise<void>;
