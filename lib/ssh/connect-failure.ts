@@ -8,6 +8,14 @@ import { SshError } from './ssh-error.ts';
 /** `handshake` covers the version banner, the key exchange and the host key. */
 export type ConnectStage = 'tcp' | 'handshake' | 'login' | 'connected';
 
+/** What is being waited for in each stage, as the end of "timed out …". */
+export const CONNECT_STEPS: Readonly<Record<ConnectStage, string>> = {
+  tcp: 'connecting',
+  handshake: 'in the SSH handshake',
+  login: 'logging in',
+  connected: 'after the login',
+};
+
 export interface ConnectContext {
   readonly stage: ConnectStage;
   readonly login: {

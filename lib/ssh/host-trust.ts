@@ -58,6 +58,15 @@ export function trustHost(knownHosts: KnownHosts, address: string, port: number)
   };
 }
 
+/** Trusts no key, but lets the host present whichever it has: for finding out which, never for logging in. */
+export function distrustHost(address: string, port: number, verdict: SshError): HostTrust {
+  return {
+    name: hostLookupName(address, port),
+    algorithms: hostKeyAlgorithms(HOST_KEY_TYPES),
+    judge: () => verdict,
+  };
+}
+
 function whyUnknown(
   knownHosts: KnownHosts,
   address: string,

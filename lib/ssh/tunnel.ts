@@ -5,7 +5,7 @@
 import type { Duplex } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { backoffMs } from './backoff.ts';
-import type { ConnectStage } from './connect-failure.ts';
+import { CONNECT_STEPS } from './connect-failure.ts';
 import { connectSsh, type Login } from './connection.ts';
 import { trustHost } from './host-trust.ts';
 import type { KnownHosts } from './known-hosts.ts';
@@ -47,13 +47,6 @@ export interface Tunnel {
   /** Frees everything. Idempotent, never rejects, waits for nobody. */
   close(): Promise<void>;
 }
-
-const STEPS: Readonly<Record<ConnectStage, string>> = {
-  tcp: 'connecting',
-  handshake: 'in the SSH handshake',
-  login: 'logging in',
-  connected: 'after the login',
-};
 
 /**
  * @throws SshError exactly one, also when several things fail
@@ -98,7 +91,7 @@ export async function openTunnel(target: SshTarget, options: TunnelOptions): Pro
 
 async function openOnce(login: Login, ways: readonly Way[], opening: Opening): Promise<Tunnel> {
   const connection = await connectSsh(login, opening.signal, (stage) => {
-    opening.step = STEPS[stage];
+    opening.step = CONNECT_STEPS[stage];
   });
   try {
     const { stream, transport } = await openFirst(ways, connection, opening.signal, (way) => {
