@@ -117,7 +117,9 @@ export class MessageChannel {
 
   #ended(): void {
     const cut = this.#decoder.pendingBytes > 0;
-    this.fail(cut ? 'the connection ended in the middle of a message' : 'the connection ended');
+    // A stream that broke before it came to us has told nobody who listens: its error is the reason all the same.
+    const cause = this.#stream.errored ?? undefined;
+    this.fail(cut ? 'the connection ended in the middle of a message' : 'the connection ended', cause);
   }
 
   #drained(): void {
