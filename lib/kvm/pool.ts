@@ -7,7 +7,7 @@ import type { HostSession } from './host-session.ts';
 import { parsePoolXml } from './volume-xml.ts';
 
 /** Pools whose volumes are files below one directory: only there is a volume's path known before it exists. */
-const FILE_POOL_TYPES: readonly string[] = ['dir', 'fs', 'netfs'];
+export const FILE_POOL_TYPES: readonly string[] = ['dir', 'fs', 'netfs'];
 
 export interface Pool {
   readonly handle: StoragePoolHandle;
