@@ -15,6 +15,7 @@ export const ROUTES = [
   { method: 'GET', path: '/instances', function: 'list' },
   { method: 'GET', path: '/instances/{host}/{name}', function: 'get' },
   { method: 'DELETE', path: '/instances/{host}/{name}', function: 'delete' },
+  { method: 'GET', path: '/hosts/{host}/health', function: 'doctor' },
 ] as const satisfies readonly Route[];
 
 /**

@@ -58,6 +58,7 @@ export class KvmFunctionsStack extends Stack {
     const remove = sessionFunction('delete', 'deletes a VM', API_TIMEOUT);
     const worker = sessionFunction('worker', 'goes on with work from the queue', LONG_TIMEOUT);
     const gc = sessionFunction('gc', 'collects what is due', LONG_TIMEOUT);
+    const doctor = sessionFunction('doctor', 'examines a host', API_TIMEOUT);
     const { function: fallback } = new KvmFunction(this, FALLBACK_FUNCTION, {
       bundle: bundles[FALLBACK_FUNCTION],
       description: 'kvm-functions: answers requests that match no route',
@@ -82,6 +83,7 @@ export class KvmFunctionsStack extends Stack {
       get,
       list,
       delete: remove,
+      doctor,
       [FALLBACK_FUNCTION]: fallback,
     });
 

@@ -6,6 +6,7 @@ import { Logger } from '@aws-lambda-powertools/logger';
 import { Metrics } from '@aws-lambda-powertools/metrics';
 import { createHandler as createCreate } from '../../functions/create.ts';
 import { createHandler as createDelete } from '../../functions/delete.ts';
+import { createHandler as createDoctor } from '../../functions/doctor.ts';
 import { createHandler as createGc } from '../../functions/gc.ts';
 import { createHandler as createGet } from '../../functions/get.ts';
 import { createHandler as createList } from '../../functions/list.ts';
@@ -62,6 +63,7 @@ export async function startLocalTwin(options: LocalTwinOptions): Promise<LocalTw
     delete: createDelete(runtime),
     worker: createWorker(runtime),
     gc: createGc(runtime),
+    doctor: createDoctor(runtime),
     'not-found': createNotFound(ROUTES),
   };
   const functions = createFunctionHost(new Map(Object.entries(handlers)));

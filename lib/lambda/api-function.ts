@@ -25,7 +25,7 @@ export interface HttpInput {
 }
 
 export interface ApiFunction<Input, Ask> {
-  readonly operation: 'create' | 'get' | 'list' | 'delete' | 'gc';
+  readonly operation: 'create' | 'get' | 'list' | 'delete' | 'gc' | 'doctor';
   readonly schema: z.ZodType<Input>;
   /** Absent for a function without a route. */
   readonly fromHttp?: (request: HttpRequest) => HttpInput;

@@ -45,14 +45,19 @@ export function readHttpEvent(event: Readonly<Record<string, unknown>>): HttpReq
 /**
  * The path segments of these names, percent-decoded once: the gateway hands path parameters on as they were sent. A
  * function URL matches no route and fills in no parameters; there the segments are the path's last ones.
+ * @param fixed how many fixed segments follow them in the path
  */
 export function pathSegments(
   request: HttpRequest,
   names: readonly string[],
+  fixed = 0,
 ): { readonly values: ReadonlyMap<string, string>; readonly faults: readonly Fault[] } {
   const values = new Map<string, string>();
   const faults: Fault[] = [];
-  const last = request.rawPath.split('/').slice(1).slice(-names.length);
+  const last = request.rawPath
+    .split('/')
+    .slice(1)
+    .slice(-names.length - fixed);
   for (const [index, name] of names.entries()) {
     const given = Object.hasOwn(request.pathParameters, name) ? request.pathParameters[name] : last[index];
     const value = typeof given === 'string' ? percentDecode(given) : null;

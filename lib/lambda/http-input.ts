@@ -49,6 +49,16 @@ export function listFromHttp(request: HttpRequest): HttpInput {
   return { input: fields, faults: [...faults, ...requireNoBody(request)], place: queryPlace };
 }
 
+/** `GET /hosts/{host}/health`. */
+export function healthFromHttp(request: HttpRequest): HttpInput {
+  const segments = pathSegments(request, ['host'], 1);
+  return {
+    input: { host: segments.values.get('host') },
+    faults: [...segments.faults, ...queryFaults(request, {}).faults, ...requireNoBody(request)],
+    place: () => '{host}',
+  };
+}
+
 /** What each known query parameter is in the bare input. */
 export type QueryFields = Readonly<Record<string, 'text' | 'number' | 'list'>>;
 

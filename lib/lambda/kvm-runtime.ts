@@ -6,10 +6,11 @@ import type { Logger } from '@aws-lambda-powertools/logger';
 import type { Metrics } from '@aws-lambda-powertools/metrics';
 import type { Config } from '../config/schema.ts';
 import { resolveSecrets, SecretError, type SshSecrets } from '../config/secrets.ts';
+import { createHostExaminer } from '../kvm/doctor/examine-host.ts';
 import { createKvmProvider } from '../kvm/kvm-provider.ts';
 import type { KvmProviderOptions } from '../kvm/provider-options.ts';
 import { ProviderError } from '../provider/provider-error.ts';
-import { createDialer } from './host-dialer.ts';
+import { createDialer, createProber } from './host-dialer.ts';
 import { pause } from './pause.ts';
 import type { ProviderScope, Runtime, WorkQueue } from './runtime.ts';
 
@@ -43,14 +44,19 @@ export function createKvmRuntime(parts: KvmRuntimeParts): Runtime {
     openProvider: async (scope) => {
       const settings = await config();
       const secrets = await readSecrets(settings, parts.readSecret);
-      return createKvmProvider({
-        ...providerSettings(settings, scope),
+      const common = { ...providerSettings(settings, scope), now, randomUuid: () => crypto.randomUUID() };
+      const provider = createKvmProvider({
+        ...common,
         dial: createDialer(settings, secrets),
         enqueue: queue.send,
         fetch: parts.fetch ?? globalThis.fetch,
-        now,
-        randomUuid: () => crypto.randomUUID(),
       });
+      const examiner = createHostExaminer({
+        ...common,
+        probe: createProber(settings, secrets),
+        monotonic: () => performance.now(),
+      });
+      return { ...provider, ...examiner };
     },
     queue,
     logger,

@@ -114,6 +114,10 @@ export const listInput = z.strictObject({
 });
 export type ListInput = z.infer<typeof listInput>;
 
+/** Free, as in an id: an unknown host is a 404 however it is spelt. */
+export const doctorInput = z.strictObject({ host: z.string() });
+export type DoctorInput = z.infer<typeof doctorInput>;
+
 const notBuilt = (rule: string) =>
   z.custom<never>(() => false, { message: `is not supported yet: ${rule}` }).exactOptional();
 

@@ -7,6 +7,7 @@ import type { Metrics } from '@aws-lambda-powertools/metrics';
 import type { Context } from 'aws-lambda';
 import type { Config } from '../config/schema.ts';
 import type { Collector } from '../provider/collection.ts';
+import type { HostExaminer } from '../provider/host-health.ts';
 import type { Provider } from '../provider/provider.ts';
 import type { Enqueue } from '../provider/work.ts';
 
@@ -30,7 +31,7 @@ export interface ProviderScope {
   readonly log: Logger;
 }
 
-export type FleetProvider = Provider & Collector;
+export type FleetProvider = Provider & Collector & HostExaminer;
 
 export interface Runtime {
   /** Safe to call often: read once, and again after a failure. @throws ConfigError with every fault of the file. */

@@ -153,6 +153,7 @@ describe('each bundle in a fresh process of Node 24', () => {
     ['delete', { id: 'nowhere/vm-1' }, 'NotFound'],
     ['list', { limit: 0 }, 'InvalidRequest'],
     ['gc', { mode: 'mark' }, 'InvalidRequest'],
+    ['doctor', { host: 'nowhere' }, 'NotFound'],
   ])('%s throws an error named by its kind, which minifying did not change', async (name, event, kind) => {
     const { error } = await invoke(name, event);
 

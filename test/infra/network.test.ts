@@ -85,7 +85,7 @@ describe('a new VPC', () => {
         theResource(template, 'AWS::Lambda::Function', `${name}Function`).Properties['VpcConfig'],
       );
 
-    for (const name of ['create', 'get', 'list', 'delete', 'gc']) {
+    for (const name of ['create', 'get', 'list', 'delete', 'gc', 'doctor']) {
       expect(groupOf(name)).toContain('SecurityGroupsApi');
       expect(groupOf(name)).not.toContain('SecurityGroupsWorker');
       expect(groupOf(name).match(/functionsSubnet/g)).toHaveLength(2);

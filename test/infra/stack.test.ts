@@ -17,8 +17,8 @@ beforeAll(() => {
 
 const lambda = (prefix: string, from = template) =>
   theResource(from, 'AWS::Lambda::Function', `${prefix}Function`);
-const SESSION_FUNCTIONS = ['create', 'get', 'list', 'delete', 'worker', 'gc'];
-const ROUTED_FUNCTIONS = ['create', 'get', 'list', 'delete', 'notfound'];
+const SESSION_FUNCTIONS = ['create', 'get', 'list', 'delete', 'worker', 'gc', 'doctor'];
+const ROUTED_FUNCTIONS = ['create', 'get', 'list', 'delete', 'doctor', 'notfound'];
 
 describe('the HTTP API', () => {
   it('has the routes of the table and a fallback, all of them for callers who sign with IAM', () => {
@@ -97,6 +97,7 @@ describe('the functions', () => {
       delete: [...session, 'sqs:SendMessage'].sort(),
       worker: [...session, ...consume, 'sqs:SendMessage'].sort(),
       gc: [...session, 'sqs:SendMessage'].sort(),
+      doctor: session,
       notfound: log,
     });
   });

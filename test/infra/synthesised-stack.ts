@@ -37,6 +37,7 @@ export function synthesise(
       delete: bundle,
       worker: bundle,
       gc: bundle,
+      doctor: bundle,
       'not-found': bundle,
     };
     // With cdk.json's feature flags: they decide how policies and permissions are written.

@@ -5,6 +5,7 @@
 
 import type { FleetProvider } from '../../../lib/lambda/runtime.ts';
 import type { CollectOutcome, FleetView } from '../../../lib/provider/collection.ts';
+import type { HostHealth } from '../../../lib/provider/host-health.ts';
 import type { Instance } from '../../../lib/provider/instance.ts';
 import type { CreateRequest, CreateResult, Listing, ListOptions } from '../../../lib/provider/provider.ts';
 import { ProviderError } from '../../../lib/provider/provider-error.ts';
@@ -23,6 +24,7 @@ export interface FakeFleet {
   interrupt: (operation: string, signal: AbortSignal) => Promise<void>;
   outcome: CreateResult['outcome'];
   view: FleetView;
+  health: (host: string) => HostHealth;
 }
 
 export function createFakeFleet(hosts: readonly string[] = ['kvm-a', 'kvm-b']): FakeFleet {
@@ -37,6 +39,7 @@ export function createFakeFleet(hosts: readonly string[] = ['kvm-a', 'kvm-b']): 
     interrupt: async () => undefined,
     outcome: 'created',
     view: { hosts: hosts.map((name) => ({ name, complete: true })), vms: [], orphanVolumes: [] },
+    health: (host) => ({ host, ok: true, checks: [] }),
     open: (signal) => {
       opened += 1;
       let closed = false;
@@ -95,6 +98,10 @@ export function createFakeFleet(hosts: readonly string[] = ['kvm-a', 'kvm-b']): 
         collectVolume: async (): Promise<CollectOutcome> => {
           await enter('collectVolume');
           return 'deleted';
+        },
+        examineHost: async (host) => {
+          await enter('examineHost');
+          return fleet.health(host);
         },
         close: async () => {
           if (!closed) opened -= 1;

@@ -92,6 +92,22 @@ describe('the local twin on the embedded hosts', () => {
     }
   });
 
+  it('examines a host', async () => {
+    const { status, body } = await ask('GET', '/hosts/kvm-b/health');
+
+    expect({ status, host: body.host, failed: body.checks.filter(({ ok }: { ok: boolean }) => !ok) }).toEqual(
+      {
+        status: 200,
+        host: 'kvm-b',
+        failed: [],
+      },
+    );
+    expect(await ask('GET', '/hosts/kvm-z/health')).toMatchObject({
+      status: 404,
+      body: { code: 'not-found' },
+    });
+  });
+
   it('runs the collector on request', async () => {
     const { body } = await ask('POST', '/2015-03-31/functions/gc/invocations', {});
 
