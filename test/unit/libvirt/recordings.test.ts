@@ -65,6 +65,7 @@ describe('frames recorded between virsh and a real libvirtd', () => {
     expect(codes('storagePoolLookupByName')).toContain(49);
     expect(codes('storageVolLookupByName')).toContain(50);
     expect(codes('storageVolCreateXml')).toContain(90);
+    expect(codes('interfaceLookupByName')).toContain(57);
     expect(codes('connectOpen')).toEqual([39, 39]);
   });
 
