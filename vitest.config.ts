@@ -7,8 +7,8 @@ export default defineConfig({
       test: {
         name,
         include: [`test/${name}/**/*.test.ts`],
-        testTimeout: name === 'lab' ? 600_000 : 60_000,
-        hookTimeout: name === 'lab' ? 900_000 : 60_000,
+        testTimeout: name === 'lab' ? 600_000 : 180_000,
+        hookTimeout: name === 'lab' ? 900_000 : 120_000,
         fileParallelism: name !== 'lab',
         globalSetup: name === 'lab' ? ['test/lab/global-setup.ts'] : [],
       },

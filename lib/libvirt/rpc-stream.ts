@@ -131,10 +131,12 @@ export class RpcStream implements Waiter {
   }
 
   onPacket(status: number, data: Uint8Array): void {
-    if (this.#state === 'opening') {
+    const upload = procedures[this.procedure].stream === 'upload';
+    // A download's first packets may overtake its reply: the daemon attaches the stream before it queues the reply, and
+    // sends from another thread. Seen on libvirtd 9.0 under load.
+    if (this.#state === 'opening' && (upload || status !== MESSAGE_STATUS.continue)) {
       throw new LibvirtTransportError(`a packet of ${this.procedure} before its reply`);
     }
-    const upload = procedures[this.procedure].stream === 'upload';
     if (status === MESSAGE_STATUS.continue) {
       this.#receiveData(data, upload);
     } else if (upload && this.#state !== 'finishing') {

@@ -68,6 +68,21 @@ describe('a download', () => {
     expect(Buffer.concat(received).toString()).toBe('abc');
   });
 
+  it('takes packets that overtake the reply, as a busy libvirtd sends them', async () => {
+    const { connection } = await openWith({
+      storageVolDownload: (call, daemon) => {
+        daemon.onPacket = () => daemon.packet(call, 'ok');
+        daemon.packet(call, 'continue', Buffer.from('ab'));
+        daemon.packet(call, 'continue');
+        daemon.reply('storageVolDownload', call, undefined);
+      },
+    });
+
+    const received = await collect(connection.download('storageVolDownload', transfer));
+
+    expect(Buffer.concat(received).toString()).toBe('ab');
+  });
+
   it('sends nothing before it is asked for the first bytes', async () => {
     const { connection, daemon } = await openWith(sending());
 
