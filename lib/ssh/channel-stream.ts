@@ -23,6 +23,8 @@ export class ChannelStream extends Duplex {
   readonly #socket: Socket;
   /** The write that ssh2 has not taken yet: it never will once the channel is gone, so destroying answers it. */
   #pendingWrite: WriteCallback | null = null;
+  /** The command has ended and its exit code is on its way: that is the reason to give, not a write after the end. */
+  #awaitsExit = false;
 
   constructor(channel: ClientChannel, { socket, explainEnd }: ChannelStreamOptions) {
     super({ allowHalfOpen: false });
@@ -35,13 +37,15 @@ export class ChannelStream extends Duplex {
       if (!this.destroyed && !this.push(chunk)) channel.pause();
     });
     channel.on('end', () => {
-      if (explainEnd) channel.end();
-      else this.#endReading();
+      if (!explainEnd) return this.#endReading();
+      this.#awaitsExit = true;
+      channel.end();
     });
     channel.on('close', () => {
       const error = explainEnd?.();
-      if (error) this.destroy(error);
-      else this.#endReading();
+      if (error) return this.destroy(error);
+      this.#settleWrite(new Error('the command has ended'));
+      return this.#endReading();
     });
     channel.on('error', (error: Error) => this.destroy(error));
     // Unread extended data would close the window of the whole channel.
@@ -54,6 +58,7 @@ export class ChannelStream extends Duplex {
 
   override _write(chunk: Buffer, _encoding: BufferEncoding, callback: WriteCallback): void {
     this.#pendingWrite = callback;
+    if (this.#awaitsExit) return;
     this.#channel.write(chunk, (error) => {
       if (error) this.#settleWrite(error);
       else if (this.#socket.writableNeedDrain) this.#socket.once('drain', () => this.#settleWrite());

@@ -11,7 +11,7 @@ import { Opening } from './opening.ts';
 import { parsePrivateKey } from './private-key.ts';
 import { remoteText } from './remote-text.ts';
 import { SshError } from './ssh-error.ts';
-import { type Transport, type TransportChoice, type Way, waysFor } from './transport.ts';
+import { bindToConnection, type Transport, type TransportChoice, type Way, waysFor } from './transport.ts';
 import type { SshTarget } from './tunnel.ts';
 
 /** `handshake` ends when the host has presented its key, `host-key` when that is trusted and its signature verified. */
@@ -180,7 +180,9 @@ function openSession(
       const opening = new Opening(`through ${name}`, { ...limits, now });
       opening.step = `opening ${name}`;
       try {
-        return await way.open(connection, opening.signal, []);
+        const stream = await way.open(connection, opening.signal, []);
+        bindToConnection(stream, connection);
+        return stream;
       } finally {
         opening.end();
       }

@@ -67,6 +67,16 @@ export async function openFirst(
   throw combine(refusals);
 }
 
+/**
+ * The stream ends with the connection that carries it, which ssh2 does not see to.
+ * @throws what ended either of them in the very packet that opened the stream, before anyone could listen
+ */
+export function bindToConnection(stream: Duplex, { lost }: SshConnection): void {
+  if (stream.errored) throw stream.errored;
+  lost.throwIfAborted();
+  lost.addEventListener('abort', () => stream.destroy(lost.reason), { once: true });
+}
+
 function combine(refusals: readonly SshError[]): SshError {
   const decisive = refusals.find(({ retryable }) => retryable) ?? refusals[0];
   if (!decisive || refusals.length === 1)

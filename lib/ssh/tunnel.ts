@@ -12,7 +12,14 @@ import type { KnownHosts } from './known-hosts.ts';
 import { Opening } from './opening.ts';
 import { parsePrivateKey } from './private-key.ts';
 import { SshError } from './ssh-error.ts';
-import { openFirst, type Transport, type TransportChoice, type Way, waysFor } from './transport.ts';
+import {
+  bindToConnection,
+  openFirst,
+  type Transport,
+  type TransportChoice,
+  type Way,
+  waysFor,
+} from './transport.ts';
 
 export interface SshTarget {
   /** Name or address; looked up in known_hosts exactly as it is written here. */
@@ -97,10 +104,7 @@ async function openOnce(login: Login, ways: readonly Way[], opening: Opening): P
     const { stream, transport } = await openFirst(ways, connection, opening.signal, (way) => {
       opening.step = `opening ${way.name}`;
     });
-    // Both can have ended in the very packet that opened them, before anyone could listen.
-    if (stream.errored) throw stream.errored;
-    connection.lost.throwIfAborted();
-    connection.lost.addEventListener('abort', () => stream.destroy(connection.lost.reason), { once: true });
+    bindToConnection(stream, connection);
     return {
       stream,
       transport,

@@ -177,6 +177,33 @@ describe('the way to the daemon', () => {
       expect(error).toMatchObject({ reason: 'helper-failed', retryable: true });
     });
 
+    it('while it is written to, tells of the helper and not of the write', async () => {
+      const server = ssh.use(
+        await startSshServer([ssh.hostKey], ssh.clientKey, {
+          onExec: (_command, accept) => {
+            const channel = accept();
+            channel.stderr.write('no daemon here');
+            channel.eof();
+            setTimeout(() => {
+              channel.exit(1);
+              channel.close();
+            }, 50);
+          },
+        }),
+      );
+      const { stream } = await ssh.open(ssh.target(server.port, { transport: 'helper' }));
+      // A client's first message can fall between the end of the output and the exit code.
+      const ended = ending(stream);
+      const write = setInterval(() => stream.writable && stream.write('x'), 0);
+      const error = await ended;
+      clearInterval(write);
+
+      expect(error).toMatchObject({
+        reason: 'helper-failed',
+        message: expect.stringContaining('no daemon here'),
+      });
+    });
+
     it('by a signal, names it', async () => {
       const error = await endingWith((channel) => channel.exit('KILL'));
 
