@@ -26,6 +26,7 @@ import {
   settlePredecessors,
 } from './import-claim.ts';
 import { type ImportWindow, openWindow } from './import-window.ts';
+import { requireStoredTail, TailKeeper } from './stored-tail.ts';
 
 export interface ImportOptions {
   readonly fetch: Fetch;
@@ -116,12 +117,14 @@ async function fill(
     window.progress(doneBytes, sizeBytes);
     onProgress?.(doneBytes, sizeBytes);
   };
+  const tail = new TailKeeper();
   await place.connection.upload(
     'storageVolUpload',
     { vol, offset: 0n, length: BigInt(sizeBytes), flags: 0 },
-    verified(source, download.chunks, counted),
+    verified(source, download.chunks, tail, counted),
     place.options,
   );
+  await requireStoredTail(place, vol, sizeBytes, tail.bytes);
   const verdict = await giveVerdict(place, generation, header.virtualSizeBytes);
   if (verdict.kind !== 'verified') return 'busy';
   if ((await readCapacity(place, vol)) === null) {
@@ -158,6 +161,7 @@ async function takeBack(place: ImagePlace, generation: number): Promise<boolean>
 async function* verified(
   source: ImageSource,
   chunks: AsyncIterable<Uint8Array>,
+  tail: TailKeeper,
   counted: (doneBytes: number) => void,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   const { algorithm, hex } = parseChecksum(source);
@@ -165,6 +169,7 @@ async function* verified(
   let doneBytes = 0;
   for await (const chunk of chunks) {
     hash.update(chunk);
+    tail.push(chunk);
     doneBytes += chunk.length;
     yield chunk;
     counted(doneBytes);
