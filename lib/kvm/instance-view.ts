@@ -5,7 +5,7 @@
 import { DOMAIN_STATE } from '../libvirt/constants.ts';
 import type { VmRecord } from '../provider/collection.ts';
 import type { Instance, InstanceAddress, InstanceState, Phase } from '../provider/instance.ts';
-import type { Metadata, PhaseRecord } from './metadata.ts';
+import type { Metadata } from './metadata.ts';
 import type { OwnVm } from './vm.ts';
 
 export interface Observation {
@@ -86,7 +86,7 @@ interface Judgement {
 
 function judge(observation: Observation, address: InstanceAddress | null): Judgement {
   const { state, now, vm } = observation;
-  const { deleting, phase, startedAt } = vm.description.metadata;
+  const { deleting, phase } = vm.description.metadata;
   if (deleting !== null) {
     const grace =
       deleting.graceUntil === null ? '' : `, the guest may shut down until ${iso(deleting.graceUntil)}`;
@@ -99,7 +99,7 @@ function judge(observation: Observation, address: InstanceAddress | null): Judge
   if (state === DOMAIN_STATE.nostate) {
     return { state: 'Provisioning', phase: at, reason: 'libvirt cannot tell the state of the domain' };
   }
-  if (isActive(state)) return judgeWithoutAddress(at, phase, startedAt, now);
+  if (isActive(state)) return judgeWithoutAddress(observation, at);
   if (at === 'ready') return { state: 'Stopped', phase: at, reason: stoppedReason(state) };
   const deadline = phase?.deadline ?? 0;
   if (now >= deadline) {
@@ -117,26 +117,24 @@ function judge(observation: Observation, address: InstanceAddress | null): Judge
   };
 }
 
-function judgeWithoutAddress(
-  at: Exclude<Phase, 'deleting'>,
-  phase: PhaseRecord | null,
-  startedAt: number | null,
-  now: number,
-): Judgement {
+function judgeWithoutAddress({ vm, addresses, now }: Observation, at: Exclude<Phase, 'deleting'>): Judgement {
+  const { phase, startedAt, address } = vm.description.metadata;
   const since = startedAt === null ? '' : ` since ${iso(startedAt)}`;
   const deadline = phase?.deadline ?? 0;
-  if (now < deadline) {
-    return {
-      state: 'Provisioning',
-      phase: at,
-      reason: `started, waiting for the guest's address${since}, until ${iso(deadline)}`,
-    };
+  if (address !== null && addresses === null) {
+    // Its host was restarted, perhaps with hundreds like it: that nobody has looked is no failure of theirs.
+    const reason = `started anew since its address was seen at ${iso(address.seenAt)}; a get looks for it`;
+    return { state: 'Provisioning', phase: at, reason };
   }
-  return {
-    state: 'Failed',
-    phase: at,
-    reason: `started${since}, but no address was seen by ${iso(deadline)}`,
-  };
+  if (now < deadline) {
+    const reason = `started, waiting for the guest's address${since}, until ${iso(deadline)}`;
+    return { state: 'Provisioning', phase: at, reason };
+  }
+  const reason =
+    address === null
+      ? `started${since}, but no address was seen by ${iso(deadline)}`
+      : `started anew since its address was seen at ${iso(address.seenAt)}, and shows none now`;
+  return { state: 'Failed', phase: at, reason };
 }
 
 /** What each phase waits for, in words. */

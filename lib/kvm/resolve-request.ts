@@ -21,7 +21,7 @@ export interface ResolvedRequest {
   readonly prepared: PreparedUserData;
 }
 
-/** Pure. @throws ProviderError `invalid-request` with every fault and its pointer. */
+/** Pure. @throws ProviderError `invalid-request` with every fault and its pointer; `permanent` for the operator's own vendor-data. */
 export function resolveRequest(options: KvmProviderOptions, request: CreateRequest): ResolvedRequest {
   const faults: Fault[] = [];
   const { placement } = request;
@@ -82,6 +82,11 @@ function collect<T>(faults: Fault[], pointer: string, check: () => T): T | null 
   try {
     return check();
   } catch (error) {
+    if (error instanceof UserDataError && error.document === 'vendor-data') {
+      throw new ProviderError('permanent', `vendorData in the configuration: ${error.detail}`, {
+        cause: error,
+      });
+    }
     if (
       error instanceof UserDataError ||
       error instanceof NetworkConfigError ||

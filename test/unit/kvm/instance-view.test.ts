@@ -95,6 +95,18 @@ describe('the state of an Instance', () => {
     });
   });
 
+  it('does not fail a VM whose host was restarted for that nobody has looked since, and does when a look finds none', () => {
+    const restarted = vm({ address: recorded(6) });
+
+    const listed = view(restarted, DOMAIN_STATE.running, null, DEADLINE + 1);
+    const looked = view(restarted, DOMAIN_STATE.running, [], DEADLINE + 1);
+
+    expect(listed).toMatchObject({ state: 'Provisioning', ip: null });
+    expect(listed.reason).toContain('a get looks for it');
+    expect(looked).toMatchObject({ state: 'Failed', ip: null });
+    expect(looked.reason).toContain('shows none now');
+  });
+
   it('is Provisioning when libvirt cannot tell', () => {
     expect(view(vm({}, {}, -1), DOMAIN_STATE.nostate).state).toBe('Provisioning');
   });
