@@ -21,8 +21,13 @@ export interface TransportOptions {
 }
 
 /** One way and how far it led. `refused`: sshd or the helper does not let us through to a daemon. */
-export type WayAttempt = { readonly way: ProbeWay; readonly openMs: number; readonly sessionMs: number } & (
-  | { readonly outcome: 'refused'; readonly error: SshError }
+export type WayAttempt = {
+  readonly way: ProbeWay;
+  readonly openMs: number;
+  readonly sessionMs: number;
+} & /** `isStarted`: a stream was opened first, and ended with the error. */
+(
+  | { readonly outcome: 'refused'; readonly error: SshError; readonly isStarted: boolean }
   | { readonly outcome: 'no-session'; readonly error: unknown }
   | { readonly outcome: 'session'; readonly connection: LibvirtConnection }
 );
@@ -63,7 +68,7 @@ async function tryWay(session: ProbeSession, way: ProbeWay, options: TransportOp
     // A helper that cannot run or reach the daemon is started all the same, and ends the stream with its complaint.
     const refusal = error instanceof LibvirtTransportError ? error.cause : error;
     return refusal instanceof SshError
-      ? { way, outcome: 'refused', error: refusal, ...times() }
+      ? { way, outcome: 'refused', error: refusal, isStarted: error !== refusal, ...times() }
       : { way, outcome: 'no-session', error, ...times() };
   }
 }
@@ -122,9 +127,13 @@ function remedy(
   target: HostProbe['target'],
 ): string {
   const { socketPath, user } = target;
-  // The helper ran and found no daemon: with that the socket's own silence is explained too.
-  if (attempts.some((attempt) => attempt.outcome === 'refused' && helperRan(attempt.error))) {
+  const helper = attempts.find(({ way }) => way.transport === 'helper');
+  // It ran and found no daemon: with that the socket's own silence is explained too.
+  if (helper?.outcome === 'refused' && helper.isStarted && helper.error.retryable) {
     return 'start the daemon on the host (systemctl enable --now libvirtd)';
+  }
+  if (wanted === helper && helper?.outcome === 'refused' && helper.isStarted) {
+    return 'install virt-ssh-helper on the host (Debian: libvirt-daemon 6.8 or newer)';
   }
   if (wanted?.outcome === 'refused' && wanted.error.reason === 'socket-unreachable') {
     return (
@@ -134,9 +143,6 @@ function remedy(
   }
   return wanted === undefined ? 'see docs/hosts.md' : `set ${needs(wanted.way, target)}`;
 }
-
-/** It exited by itself with a complaint: a missing or forbidden one is final (see helper-command.ts). */
-const helperRan = (error: SshError): boolean => error.reason === 'helper-failed' && error.retryable;
 
 function judgeSession(attempt: WayAttempt, user: string): Finding {
   if (attempt.outcome === 'session') return fine('qemu:///system is open');

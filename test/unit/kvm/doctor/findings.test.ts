@@ -143,7 +143,7 @@ describe('the transports', () => {
     const times = { way: { transport, name, isConfigured }, openMs: 1, sessionMs: 1 };
     if (refusal === null) return { ...times, outcome: 'no-session', error: new Error('unused') };
     const error = new SshError(refusal, `${name} said no`, retryable === undefined ? {} : { retryable });
-    return { ...times, outcome: 'refused', error };
+    return { ...times, outcome: 'refused', error, isStarted: retryable !== undefined };
   };
   const judge = (...attempts: WayAttempt[]) => judgeTransports(attempts, target);
 
@@ -180,6 +180,15 @@ describe('the transports', () => {
     expect(finding).toMatchObject({
       remedy: 'start the daemon on the host (systemctl enable --now libvirtd)',
     });
+  });
+
+  it('say that the helper is missing when it was started in vain', () => {
+    const finding = judge(
+      attempt('socket', 'socket-unreachable', { isConfigured: false }),
+      attempt('helper', 'helper-failed', { retryable: false }),
+    );
+
+    expect(finding).toMatchObject({ remedy: expect.stringContaining('install virt-ssh-helper') });
   });
 
   it('speak of the socket that leads somewhere, not of the other one', () => {
