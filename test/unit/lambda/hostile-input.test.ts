@@ -5,6 +5,7 @@
 import { describe, expect, it } from 'vitest';
 import { createHandler as createCreate } from '../../../functions/create.ts';
 import { createHandler as createDelete } from '../../../functions/delete.ts';
+import { createHandler as createDoctor } from '../../../functions/doctor.ts';
 import { createHandler as createGc } from '../../../functions/gc.ts';
 import { createHandler as createGet } from '../../../functions/get.ts';
 import { createHandler as createList } from '../../../functions/list.ts';
@@ -337,6 +338,7 @@ describe('events', () => {
     list: createList,
     delete: createDelete,
     gc: createGc,
+    doctor: createDoctor,
   };
 
   it.each(
