@@ -39,8 +39,8 @@ mount --bind "$directory/libvirt" /etc/libvirt
 mount --bind "$directory/lib" /var/lib/libvirt
 mount --bind "$directory/cache" /var/cache/libvirt
 mount --bind "$directory/log" /var/log/libvirt
-for file in passwd group shadow; do
-  mount --bind "$directory/accounts/$file" "/etc/$file"
+for file in passwd group shadow hosts; do
+  mount --bind "$directory/etc/$file" "/etc/$file"
 done
 mount -t tmpfs -o mode=0755 run /run
 mkdir -p /run/sshd /run/dbus /run/lock

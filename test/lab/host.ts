@@ -18,7 +18,9 @@ const INIT_SCRIPT = join(import.meta.dirname, 'host-init.sh');
 export async function createHost(host: LabHost, devices: readonly string[]): Promise<void> {
   const directories = hostDirectories(host);
   for (const directory of Object.values(directories)) await mkdir(directory, { recursive: true });
-  await createAccounts(directories.accounts);
+  await createAccounts(directories.etc);
+  // libvirtd looks its own name up whenever it starts a guest.
+  await writeHostFile(directories.etc, 'hosts', `127.0.0.1 localhost\n${host.address} ${host.name}\n`);
   await startInBackground(
     host.name,
     'unshare',

@@ -3,9 +3,20 @@
 
 import { run, waitUntil } from './commands.ts';
 import { enterHost, findHost } from './host.ts';
-import { GUEST_BRIDGE, HOST_NETWORK, HOSTS, type LabHost, PREFIX_LENGTH } from './topology.ts';
+import { GUEST_BRIDGE, HOST_NETWORK, HOSTS, LAB_NETWORK, type LabHost, PREFIX_LENGTH } from './topology.ts';
 
+/** @throws Error when this machine already reaches something by the lab's addresses: its gateway, a VPN */
 export async function createHostNetwork(): Promise<void> {
+  const routes = await Promise.all([
+    run('ip', ['route', 'show', 'table', 'all', 'match', LAB_NETWORK]), // what contains the lab's network
+    run('ip', ['route', 'show', 'table', 'all', 'root', LAB_NETWORK]), // what is inside of it
+  ]);
+  const taken = routes
+    .join('')
+    .split('\n')
+    .find((line) => line !== '' && !line.startsWith('default'));
+  if (taken !== undefined) throw new Error(`${LAB_NETWORK} is in use on this machine: ${taken}`);
+
   await run('ip', ['link', 'add', HOST_NETWORK.bridge, 'type', 'bridge']);
   await run('ip', ['address', 'add', `${HOST_NETWORK.address}/${PREFIX_LENGTH}`, 'dev', HOST_NETWORK.bridge]);
   await run('ip', ['link', 'set', HOST_NETWORK.bridge, 'up']);

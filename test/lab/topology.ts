@@ -1,5 +1,6 @@
 // What the lab consists of: two hosts behind one bridge, and every name and address in it, so that `down` removes exactly what `up` makes.
-// All addresses are of TEST-NET-1 (RFC 5737): no real network uses them, so the lab's routes cannot hide one.
+// All addresses are of the range for benchmarks between devices (198.18.0.0/15, RFC 2544), which no network should route. Not of those for
+// documentation: machines exist, rented ones above all, that have such an address themselves.
 
 import { join } from 'node:path';
 
@@ -30,38 +31,40 @@ export type LabHostName = LabHost['name'];
 export const HOSTS: Readonly<Record<LabHostName, LabHost>> = {
   'kvm-a': {
     name: 'kvm-a',
-    address: '192.0.2.11',
+    address: '198.19.0.11',
     transport: 'socket',
     authentication: 'socket-permissions',
     knownKeyType: 'ed25519',
     link: 'kvmfn-lab-a',
     guests: {
-      subnet: '192.0.2.64/26',
-      gateway: '192.0.2.65',
-      firstAddress: '192.0.2.70',
-      lastAddress: '192.0.2.120',
+      subnet: '198.19.0.64/26',
+      gateway: '198.19.0.65',
+      firstAddress: '198.19.0.70',
+      lastAddress: '198.19.0.120',
     },
   },
   'kvm-b': {
     name: 'kvm-b',
-    address: '192.0.2.12',
+    address: '198.19.0.12',
     transport: 'helper',
     authentication: 'polkit',
     knownKeyType: 'ecdsa',
     link: 'kvmfn-lab-b',
     guests: {
-      subnet: '192.0.2.128/26',
-      gateway: '192.0.2.129',
-      firstAddress: '192.0.2.134',
-      lastAddress: '192.0.2.184',
+      subnet: '198.19.0.128/26',
+      gateway: '198.19.0.129',
+      firstAddress: '198.19.0.134',
+      lastAddress: '198.19.0.184',
     },
   },
 };
 
 /** The network the hosts stand in: a bridge in the root namespace, where the test runner reaches them. */
-export const HOST_NETWORK = { bridge: 'kvmfn-lab', address: '192.0.2.1' } as const;
+export const HOST_NETWORK = { bridge: 'kvmfn-lab', address: '198.19.0.1' } as const;
 /** Of the host network and of the guest networks. */
 export const PREFIX_LENGTH = 26;
+/** What contains them all. */
+export const LAB_NETWORK = '198.19.0.0/24';
 
 export const SSH_USER = 'kvmfn';
 export const GUEST_BRIDGE = 'br0';
@@ -87,7 +90,7 @@ export function hostDirectories(host: LabHost) {
   const root = join(RUN_DIRECTORY, 'hosts', host.name);
   return {
     root,
-    accounts: join(root, 'accounts'),
+    etc: join(root, 'etc'),
     ssh: join(root, 'ssh'),
     libvirtConfiguration: join(root, 'libvirt'),
     libvirtState: join(root, 'lib'),
