@@ -25,8 +25,7 @@ export type WayAttempt = {
   readonly way: ProbeWay;
   readonly openMs: number;
   readonly sessionMs: number;
-} & /** `isStarted`: a stream was opened first, and ended with the error. */
-(
+} /** `isStarted`: a stream was opened first, and ended with the error. */ & (
   | { readonly outcome: 'refused'; readonly error: SshError; readonly isStarted: boolean }
   | { readonly outcome: 'no-session'; readonly error: unknown }
   | { readonly outcome: 'session'; readonly connection: LibvirtConnection }
