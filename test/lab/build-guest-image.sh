@@ -14,14 +14,18 @@ partition_bytes=$((2047 * 1024 * 1024))
 mkdir "$root"
 mount --no-mtab -t tmpfs -o mode=0755,size=2G root "$root"
 
-# Under emulation every module of the initramfs is boot time: it gets what finds the root disk and nothing else.
+# Under emulation every module of the initramfs is boot time: it gets what finds the root disk and nothing else. It is built with the
+# kernel; update_initramfs=no spares building the same again when all packages are configured.
 initramfs_hook='mkdir -p "$1/etc/initramfs-tools/conf.d" &&
   echo MODULES=list >"$1/etc/initramfs-tools/conf.d/modules" &&
+  echo update_initramfs=no >"$1/etc/initramfs-tools/update-initramfs.conf" &&
   printf "%s\n" virtio_pci virtio_blk ext4 >"$1/etc/initramfs-tools/modules"'
 
-# usr-is-merged: what else merges /usr brings all of Perl along. locales: without it cloud-init ends in the status "error". openssh-server, cloud-guest-utils, fdisk: keys and disk growth can be seen.
+# usr-is-merged: what else merges /usr brings all of Perl along. locales: without it cloud-init ends in the status "error".
+# openssh-server, cloud-guest-utils, fdisk: keys and disk growth can be seen.
 mmdebstrap --mode=root --variant=minbase --quiet \
   --aptopt="$apt_options" \
+  --dpkgopt=force-confold \
   --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
   --dpkgopt='path-exclude=/usr/share/info/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
   --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr \
