@@ -76,14 +76,12 @@ export function splitId(id: string): { readonly host: string; readonly name: str
 }
 
 export const getInput = z.strictObject({ id: instanceId });
-export type GetInput = z.infer<typeof getInput>;
 
 export const deleteInput = z.strictObject({
   id: instanceId,
   uid: requestUid.exactOptional(),
   graceSeconds: whole(0, MAX_GRACE_SECONDS).exactOptional(),
 });
-export type DeleteInput = z.infer<typeof deleteInput>;
 
 const labelFilter = z.string().transform((text, context) => {
   const equals = text.indexOf('=');
@@ -126,7 +124,6 @@ export const gcInput = z.strictObject({
   liveUids: notBuilt('the collector decides by leases alone'),
   observedAt: notBuilt('it belongs to liveUids'),
 });
-export type GcInput = z.infer<typeof gcInput>;
 
 function whole(min: number, max: number) {
   const rule = `must be a whole number from ${min} to ${max}`;
