@@ -1,12 +1,10 @@
 /** The contracts of provider and images on two real libvirtd, each reached through a real sshd in the way that its account allows. */
 import { describe } from 'vitest';
-import { loadConfig } from '../../lib/config/parse-config.ts';
-import { resolveSecrets } from '../../lib/config/secrets.ts';
-import { createDialer } from '../../lib/lambda/host-dialer.ts';
 import { LibvirtConnection } from '../../lib/libvirt/connection.ts';
 import { imageContract } from '../contract/image-contract.ts';
 import { providerContract } from '../contract/provider-contract.ts';
-import { files, POOL } from './topology.ts';
+import { openLab } from './lab-fleet.ts';
+import { POOL } from './topology.ts';
 
 const NAMES = ['kvm-a', 'kvm-b'] as const;
 
@@ -28,12 +26,4 @@ for (const first of NAMES) {
       };
     });
   });
-}
-
-async function openLab() {
-  const loaded = loadConfig(files.config);
-  if (!loaded.ok) throw new Error(`${files.config}: ${JSON.stringify(loaded.faults)}`);
-  const { config } = loaded;
-  const readSecret = () => Promise.reject(new Error('the key of the lab is a file'));
-  return { hosts: config.hosts, dial: createDialer(config, await resolveSecrets(config, { readSecret })) };
 }

@@ -75,6 +75,15 @@ const create = (host: string, name: string, more: object = {}) =>
     ...more,
   });
 
+describe('the doctor', () => {
+  it.each(NAMES)('finds nothing wrong on %s, whose account may do nothing but this', async (host) => {
+    const { status, body } = await api.request('GET', `/hosts/${host}/health`);
+
+    expect(status).toBe(200);
+    expect(body).toMatchObject({ host, ok: true });
+  });
+});
+
 describe('a VM on each of two real hosts', () => {
   it('is accepted at once, imports the image and starts', async () => {
     const answers = await Promise.all(
