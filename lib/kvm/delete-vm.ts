@@ -11,7 +11,8 @@ import { hasCode, toProviderError } from './error-classification.ts';
 import type { HostSession } from './host-session.ts';
 import { parseInstanceId } from './instance-id.ts';
 import { idOf, isActive } from './instance-view.ts';
-import { buildDeleting, type DeletingRecord } from './metadata.ts';
+import type { DeletingRecord } from './metadata.ts';
+import { buildDeleting } from './metadata-elements.ts';
 import { hostNamed, type ProviderContext, sendWork } from './provider-context.ts';
 import { asOwn, findVmByName, type OwnVm, writeMetadata } from './vm.ts';
 

@@ -13,7 +13,7 @@ import { hasCode } from './error-classification.ts';
 import { refineRefusal } from './host-resources.ts';
 import type { HostSession } from './host-session.ts';
 import { isActive } from './instance-view.ts';
-import { buildStarted } from './metadata.ts';
+import { buildStarted } from './metadata-elements.ts';
 import { openPool, type Pool } from './pool.ts';
 import type { ProviderContext } from './provider-context.ts';
 import { seedDigest } from './specification.ts';

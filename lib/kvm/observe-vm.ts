@@ -6,7 +6,7 @@ import { seeAddresses } from './addresses.ts';
 import { hasCode } from './error-classification.ts';
 import type { HostSession } from './host-session.ts';
 import { buildInstance, isActive } from './instance-view.ts';
-import { buildAddress } from './metadata.ts';
+import { buildAddress } from './metadata-elements.ts';
 import { findPool } from './pool.ts';
 import type { ProviderContext } from './provider-context.ts';
 import { type OwnVm, writeMetadata } from './vm.ts';

@@ -9,14 +9,8 @@ import { buildDomainXml } from './domain-xml.ts';
 import { hasCode } from './error-classification.ts';
 import type { HostSession } from './host-session.ts';
 import { macFromUuid } from './mac-address.ts';
-import {
-  buildIdentity,
-  buildLabels,
-  buildLease,
-  buildPhase,
-  buildProtection,
-  type Identity,
-} from './metadata.ts';
+import type { Identity } from './metadata.ts';
+import { buildIdentity, buildLabels, buildLease, buildPhase, buildProtection } from './metadata-elements.ts';
 import { openPool } from './pool.ts';
 import { type ProviderContext, sendWork } from './provider-context.ts';
 import type { ResolvedRequest } from './resolve-request.ts';

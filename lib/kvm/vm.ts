@@ -14,14 +14,8 @@ import { parseUuid } from '../libvirt/uuid.ts';
 import { type DomainDescription, parseDomainXml } from './domain-xml.ts';
 import { hasCode } from './error-classification.ts';
 import type { HostSession } from './host-session.ts';
-import {
-  buildPhase,
-  type Identity,
-  METADATA,
-  type MetadataName,
-  metadataText,
-  type PhaseRecord,
-} from './metadata.ts';
+import { type Identity, METADATA, type MetadataName, type PhaseRecord } from './metadata.ts';
+import { buildPhase, metadataText } from './metadata-elements.ts';
 import type { XmlInput } from './xml-tree.ts';
 
 /** A domain and what its XML said when it was read. `handle.id` is the runtime id, -1 when it is not active. */

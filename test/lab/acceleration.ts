@@ -1,6 +1,8 @@
-// Finds out whether KVM runs guests here. That /dev/kvm exists and opens says little (nested virtualisation may fail at the first
-// instruction), so a guest is tried: one boot sector that ends QEMU with a status nothing else gives.
-
+/**
+ * Finds out whether KVM runs guests here. That /dev/kvm exists and opens says little (nested virtualisation may
+ * fail at the first instruction), so a guest is tried: one boot sector that ends QEMU with a status nothing else
+ * gives.
+ */
 import { access, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

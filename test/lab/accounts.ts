@@ -1,5 +1,7 @@
-// The host's own passwd, group and shadow: the machine's, plus the account that the functions log in with. The machine's stay untouched.
-
+/**
+ * The host's own passwd, group and shadow: the machine's, plus the account that the functions log in with. The
+ * machine's stay untouched.
+ */
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { SSH_USER } from './topology.ts';

@@ -1,6 +1,8 @@
-// Starts and ends the processes that outlive `up`. None does anything before it is in the ledger: it waits for a line on its standard
-// input, which its starter writes once the pid is recorded; if the starter dies in between, the process reads end-of-file and ends.
-
+/**
+ * Starts and ends the processes that outlive `up`. None does anything before it is in the ledger: it waits for a
+ * line on its standard input, which its starter writes once the pid is recorded; if the starter dies in between,
+ * the process reads end-of-file and ends.
+ */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync } from 'node:fs';

@@ -1,5 +1,7 @@
-// Runs a command of the system and says everything about it when it fails: a lab that does not come up must explain itself.
-
+/**
+ * Runs a command of the system and says everything about it when it fails: a lab that does not come up must
+ * explain itself.
+ */
 import { spawn } from 'node:child_process';
 
 export interface RunOptions {

@@ -1,5 +1,7 @@
-// The configuration that the local API is started with against the lab: the product's own format, nothing that only tests know.
-
+/**
+ * The configuration that the local API is started with against the lab: the product's own format, nothing that
+ * only tests know.
+ */
 import { writeFile } from 'node:fs/promises';
 import { stringify } from 'yaml';
 import type { VirtType } from './acceleration.ts';

@@ -1,6 +1,7 @@
-// The guest image: built once from the machine's own package sources, cached by its recipe. Nothing here names a mirror: apt knows
-// which ones this machine uses and how it reaches them.
-
+/**
+ * The guest image: built once from the machine's own package sources, cached by its recipe. Nothing here names a
+ * mirror: apt knows which ones this machine uses and how it reaches them.
+ */
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { access, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';

@@ -1,6 +1,7 @@
-// A lab host: mount, network, PID, UTS and IPC namespaces held open by one process (host-init.sh). Its processes, mounts and network end
-// with that process, so there is nothing of it to be cleaned up one by one.
-
+/**
+ * A lab host: mount, network, PID, UTS and IPC namespaces held open by one process (host-init.sh). Its
+ * processes, mounts and network end with that process, so there is nothing of it to be cleaned up one by one.
+ */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createAccounts } from './accounts.ts';

@@ -1,6 +1,8 @@
-// Serves the guest image over HTTP on loopback, as an image store would: with a length, a validator and byte ranges. A process of its own,
-// because it outlives `lab up`; it reads what to serve as one line of JSON on standard input and prints the image's URL.
-
+/**
+ * Serves the guest image over HTTP on loopback, as an image store would: with a length, a validator and byte
+ * ranges. A process of its own, because it outlives `lab up`; it reads what to serve as one line of JSON on
+ * standard input and prints the image's URL.
+ */
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';

@@ -1,6 +1,7 @@
-// What the lab suite sees and does from outside the product: the host as its administrator sees it, the guest's console, files that a
-// guest serves, and daemons that die. Hosts are named as in the configuration.
-
+/**
+ * What the lab suite sees and does from outside the product: the host as its administrator sees it, the guest's
+ * console, files that a guest serves, and daemons that die. Hosts are named as in the configuration.
+ */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as libvirtd from './libvirtd.ts';

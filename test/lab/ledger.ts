@@ -1,6 +1,8 @@
-// Remembers which processes the lab has started, outside the working copy: a lab whose directory was deleted, or that another clone
-// has brought up, can still be taken down by process id. A pid alone is no identity (it is used again), hence start time and boot id.
-
+/**
+ * Remembers which processes the lab has started, outside the working copy: a lab whose directory was deleted, or
+ * that another clone has brought up, can still be taken down by process id. A pid alone is no identity (it is
+ * used again), hence start time and boot id.
+ */
 import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as z from 'zod';

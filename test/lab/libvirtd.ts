@@ -1,5 +1,7 @@
-// Each host's libvirtd with its log daemon, a directory pool and a hook that keeps what the guests write to their serial consoles.
-
+/**
+ * Each host's libvirtd with its log daemon, a directory pool and a hook that keeps what the guests write to
+ * their serial consoles.
+ */
 import { enterHost, killDaemon, writeHostFile } from './host.ts';
 import { hostDirectories, type LabHost, POOL } from './topology.ts';
 

@@ -1,5 +1,7 @@
-// Brings the lab up, takes it down, says what is up. `up` always starts from nothing, and a lab is either up as a whole or not there.
-
+/**
+ * Brings the lab up, takes it down, says what is up. `up` always starts from nothing, and a lab is either up as
+ * a whole or not there.
+ */
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { findVirtType } from './acceleration.ts';

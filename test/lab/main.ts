@@ -1,5 +1,7 @@
-// `npm run lab -- up | down | status`: real KVM hosts on one machine, for the lab suite and for trying the local API by hand.
-
+/**
+ * `npm run lab -- up | down | status`: real KVM hosts on one machine, for the lab suite and for trying the local
+ * API by hand.
+ */
 import { bringUp, readStatus, takeDown } from './lifecycle.ts';
 import { files } from './topology.ts';
 

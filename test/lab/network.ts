@@ -1,6 +1,8 @@
-// The cables of the lab: a bridge in the root namespace, where the test runner and the "cloud" are, and a veth pair to each host.
-// Behind its host a guest network of its own, routed: the test runner reaches a guest by its address, guests reach nothing else.
-
+/**
+ * The cables of the lab: a bridge in the root namespace, where the test runner and the "cloud" are, and a veth
+ * pair to each host. Behind its host a guest network of its own, routed: the test runner reaches a guest by its
+ * address, guests reach nothing else.
+ */
 import { run, waitUntil } from './commands.ts';
 import { enterHost, findHost } from './host.ts';
 import { GUEST_BRIDGE, HOST_NETWORK, HOSTS, LAB_NETWORK, type LabHost, PREFIX_LENGTH } from './topology.ts';

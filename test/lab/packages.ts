@@ -1,5 +1,4 @@
-// What the lab needs of the system, from Debian's packages: installed when missing, never removed.
-
+/** What the lab needs of the system, from Debian's packages: installed when missing, never removed. */
 import { rm, writeFile } from 'node:fs/promises';
 import { run } from './commands.ts';
 

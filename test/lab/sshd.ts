@@ -1,6 +1,7 @@
-// Each host's sshd on port 22, for one key of one account that may reach libvirt and nothing else, by one of the two ways there are:
-// a forward to the socket (kvm-a), or a forced command that is a libvirt connection (kvm-b).
-
+/**
+ * Each host's sshd on port 22, for one key of one account that may reach libvirt and nothing else, by one of the
+ * two ways there are: a forward to the socket (kvm-a), or a forced command that is a libvirt connection (kvm-b).
+ */
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { run, waitUntil } from './commands.ts';

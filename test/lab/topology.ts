@@ -1,7 +1,9 @@
-// What the lab consists of: two hosts behind one bridge, and every name and address in it, so that `down` removes exactly what `up` makes.
-// All addresses are of the range for benchmarks between devices (198.18.0.0/15, RFC 2544), which no network should route. Not of those for
-// documentation: machines exist, rented ones above all, that have such an address themselves.
-
+/**
+ * What the lab consists of: two hosts behind one bridge, and every name and address in it, so that `down`
+ * removes exactly what `up` makes. All addresses are of the range for benchmarks between devices (198.18.0.0/15,
+ * RFC 2544), which no network should route. Not of those for documentation: machines exist, rented ones above
+ * all, that have such an address themselves.
+ */
 import { join } from 'node:path';
 
 export interface LabHost {

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { type AddressRecord, type Identity, METADATA } from '../../../lib/kvm/metadata.ts';
 import {
-  type AddressRecord,
   buildAddress,
   buildDeleting,
   buildIdentity,
@@ -10,11 +10,9 @@ import {
   buildPhase,
   buildProtection,
   buildStarted,
-  type Identity,
-  METADATA,
   metadataText,
-  parseMetadata,
-} from '../../../lib/kvm/metadata.ts';
+} from '../../../lib/kvm/metadata-elements.ts';
+import { parseMetadata } from '../../../lib/kvm/parse-metadata.ts';
 import { buildXml, parseXml } from '../../../lib/kvm/xml-tree.ts';
 
 const IDENTITY: Identity = {

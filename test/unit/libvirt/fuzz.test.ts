@@ -113,7 +113,7 @@ async function round(seed: number): Promise<string[]> {
       daemon.write(encodeReply(procedure, serial, undefined));
     }
     const answer = Buffer.from(bytes);
-    // The serial that the client gave this call, so that the mutation reaches past the registry.
+    // The serial that the client gave this call, so that the mutation gets past the look-up of waiting calls.
     answer.writeUInt32BE(serial, 20);
     const sent = random(4) === 0 ? answer : mutate(answer, random);
     const cutAt = random(sent.length);
