@@ -1,11 +1,12 @@
 /**
- * `npm run lab -- up | down | status`: real KVM hosts on one machine, for the lab suite and for trying the local
+ * `npm run lab -- up | down | status | packages`: real KVM hosts on one machine, for the lab suite and for trying the local
  * API by hand.
  */
 import { bringUp, readStatus, takeDown } from './lifecycle.ts';
+import { installPackages } from './packages.ts';
 import { files } from './topology.ts';
 
-const USAGE = 'usage: npm run lab -- up | down | status';
+const USAGE = 'usage: npm run lab -- up | down | status | packages';
 /** As for a service that is not running (LSB). */
 const EXIT_NOT_UP = 3;
 
@@ -28,6 +29,10 @@ async function main(command: string | undefined): Promise<number> {
   if (command === 'up') {
     await bringUp(abortOnSignals(), log);
     log(`up: npm start -- --config ${files.config}`);
+    return 0;
+  }
+  if (command === 'packages') {
+    await installPackages(abortOnSignals(), log);
     return 0;
   }
   if (command === 'down') {

@@ -1,5 +1,6 @@
-/** What the lab needs of the system, from Debian's packages: installed when missing, never removed. */
-import { rm, writeFile } from 'node:fs/promises';
+/** What the lab and the unit suite's judges need of the system, from Debian's packages: installed when missing, never removed. */
+import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import { run } from './commands.ts';
 
 const PACKAGES = [
@@ -22,7 +23,15 @@ const PACKAGES = [
   'e2fsprogs',
   'fdisk',
   'mount',
+  // the judges in the unit suite: cloud-init and PyYAML of user-data, other readers of the seed image
+  'cloud-init',
+  'python3-yaml',
+  'genisoimage',
+  'xorriso',
 ];
+
+/** cloud-init's own switch. On this machine it is a library for tests and must not configure anything at the next boot. */
+const CLOUD_INIT_DISABLED = '/etc/cloud/cloud-init.disabled';
 
 const INSTALL_TIMEOUT_MS = 600_000;
 const POLICY_FILE = '/usr/sbin/policy-rc.d';
@@ -34,6 +43,10 @@ export async function installPackages(signal: AbortSignal, log: (line: string) =
   log(`installing ${missing.join(' ')}`);
   const options = { env: { DEBIAN_FRONTEND: 'noninteractive' }, timeoutMs: INSTALL_TIMEOUT_MS, signal };
   await run('apt-get', ['update', '--quiet'], options);
+  if (missing.includes('cloud-init')) {
+    await mkdir(dirname(CLOUD_INIT_DISABLED), { recursive: true });
+    await writeFile(CLOUD_INIT_DISABLED, '');
+  }
   await withoutStartingServices(() =>
     run('apt-get', ['install', '--yes', '--quiet', '--no-install-recommends', ...missing], options),
   );
