@@ -3,6 +3,9 @@
  * either the same request comes again, or nobody does and only the queue and the collector go on.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { METADATA } from '../../lib/kvm/metadata.ts';
+import { buildDeleting, metadataText } from '../../lib/kvm/metadata-elements.ts';
+import { DOMAIN_AFFECT_CONFIG, DOMAIN_METADATA_ELEMENT } from '../../lib/libvirt/constants.ts';
 import { HostProbe, ImageServer, tinyRawImage } from '../contract/fleet-harness.ts';
 import { EmbeddedWorld, HOST } from './embedded-world.ts';
 
@@ -148,4 +151,26 @@ it('a start that lands at any call of a delete leaves no running VM behind its s
   }
   console.log(`delete: a start at each of ${calls} calls, ${started} of them succeeded for a moment`);
   expect(started).toBeGreaterThan(3);
+});
+
+it('a create that is marked as deleted while it starts ends the VM itself, for the delete may have died', async () => {
+  await using world = await EmbeddedWorld.start({ image, imagePresent: true });
+  const probe = await HostProbe.open(world.fleet.options.dial, HOST);
+  const record = { since: world.fleet.now(), reason: 'asked for', graceUntil: null };
+  const mark = async () => {
+    await probe.connection.call('domainSetMetadata', {
+      dom: await probe.domain('vm-1'),
+      type: DOMAIN_METADATA_ELEMENT,
+      metadata: metadataText(buildDeleting(record)),
+      key: METADATA.deleting.key,
+      uri: METADATA.deleting.uri,
+      flags: DOMAIN_AFFECT_CONFIG,
+    });
+  };
+  world.daemon.faults.at('domainCreate', { kind: 'hook', hook: mark });
+
+  await expect(create(world)).rejects.toMatchObject({ kind: 'conflict' });
+
+  expect(await world.inspect()).toEqual(NOTHING);
+  await probe.close();
 });
