@@ -2,6 +2,7 @@
 import { apiFunction } from '../lib/lambda/api-function.ts';
 import { toCreateRequest } from '../lib/lambda/create-request.ts';
 import { createFromHttp } from '../lib/lambda/http-input.ts';
+import { lambdaQueue } from '../lib/lambda/lambda-queue.ts';
 import { lambdaRuntime } from '../lib/lambda/lambda-runtime.ts';
 import { placementFaults } from '../lib/lambda/placement.ts';
 import { createInput } from '../lib/lambda/request-schema.ts';
@@ -23,4 +24,4 @@ export function createHandler(runtime: Runtime): FunctionHandler {
   });
 }
 
-export const handler = createHandler(lambdaRuntime());
+export const handler = createHandler(lambdaRuntime({ queue: lambdaQueue() }));

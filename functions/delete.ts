@@ -1,6 +1,7 @@
 /** `DELETE /instances/{host}/{name}`, or `{ id, uid?, graceSeconds? }` directly. Safe to repeat. */
 import { apiFunction } from '../lib/lambda/api-function.ts';
 import { instanceFromHttp } from '../lib/lambda/http-input.ts';
+import { lambdaQueue } from '../lib/lambda/lambda-queue.ts';
 import { lambdaRuntime } from '../lib/lambda/lambda-runtime.ts';
 import { requireKnownHost } from '../lib/lambda/placement.ts';
 import { deleteInput, splitId } from '../lib/lambda/request-schema.ts';
@@ -22,4 +23,4 @@ export function createHandler(runtime: Runtime): FunctionHandler {
   });
 }
 
-export const handler = createHandler(lambdaRuntime());
+export const handler = createHandler(lambdaRuntime({ queue: lambdaQueue() }));

@@ -4,6 +4,7 @@
  */
 import { collect } from '../lib/gc/collect.ts';
 import { apiFunction } from '../lib/lambda/api-function.ts';
+import { lambdaQueue } from '../lib/lambda/lambda-queue.ts';
 import { lambdaRuntime } from '../lib/lambda/lambda-runtime.ts';
 import { gcInput } from '../lib/lambda/request-schema.ts';
 import type { FunctionHandler, Runtime } from '../lib/lambda/runtime.ts';
@@ -23,4 +24,4 @@ export function createHandler(runtime: Runtime): FunctionHandler {
   });
 }
 
-export const handler = createHandler(lambdaRuntime());
+export const handler = createHandler(lambdaRuntime({ queue: lambdaQueue() }));

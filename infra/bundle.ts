@@ -9,6 +9,7 @@ import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { build, type Metafile } from 'esbuild';
+import { leaveOutUnreachable } from './bundle-omissions.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const FUNCTIONS = join(ROOT, 'functions');
@@ -52,6 +53,7 @@ export async function bundleFunction(
     mainFields: ['module', 'main'],
     // ssh2 asks for both inside a try and goes on in JavaScript; an addon built here would not run on arm64 there.
     external: ['*.node', 'cpu-features'],
+    plugins: [leaveOutUnreachable],
     define: { 'import.meta.dirname': '__dirname', 'import.meta.filename': '__filename' },
     legalComments: 'none',
     logLevel: 'warning',

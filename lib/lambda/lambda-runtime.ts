@@ -6,27 +6,41 @@ import { join } from 'node:path';
 import { Logger } from '@aws-lambda-powertools/logger';
 import { Metrics } from '@aws-lambda-powertools/metrics';
 import { requireConfig } from '../config/parse-config.ts';
+import { ProviderError } from '../provider/provider-error.ts';
 import { createKvmRuntime } from './kvm-runtime.ts';
-import type { Runtime } from './runtime.ts';
+import type { Runtime, WorkQueue } from './runtime.ts';
 import { createSecretReader } from './secret-reader.ts';
-import { createWorkQueue } from './work-queue.ts';
 
 export const SERVICE_NAME = 'kvm-functions';
 export const METRICS_NAMESPACE = 'KvmFunctions';
 
+export interface LambdaRuntimeOptions {
+  /** For a function that leaves work behind (lambda-queue.ts). The others neither carry its client nor may send. */
+  readonly queue?: WorkQueue;
+  readonly environment?: NodeJS.ProcessEnv;
+}
+
 /**
- * `KVM_FUNCTIONS_CONFIG`: the configuration file, else the `config.json` beside the bundle.
- * `KVM_FUNCTIONS_QUEUE_URL`: the work queue. Endpoints and region come from the AWS SDK's own variables.
+ * `KVM_FUNCTIONS_CONFIG`: the configuration file, else the `config.json` beside the bundle. Endpoints and region come
+ * from the AWS SDK's own variables.
  */
-export function lambdaRuntime(environment: NodeJS.ProcessEnv = process.env): Runtime {
+export function lambdaRuntime({
+  queue = NO_QUEUE,
+  environment = process.env,
+}: LambdaRuntimeOptions = {}): Runtime {
   return createKvmRuntime({
     loadConfig: async () => requireConfig(configFile(environment)),
     readSecret: createSecretReader(),
-    queue: createWorkQueue({ queueUrl: environment['KVM_FUNCTIONS_QUEUE_URL'] }),
+    queue,
     logger: new Logger({ serviceName: SERVICE_NAME }),
     createMetrics: () => new Metrics({ serviceName: SERVICE_NAME, namespace: METRICS_NAMESPACE }),
   });
 }
+
+const refuse = async (): Promise<never> => {
+  throw new ProviderError('internal', 'this function leaves no work behind: it has no queue');
+};
+const NO_QUEUE: WorkQueue = { send: refuse, setVisibility: refuse };
 
 function configFile(environment: NodeJS.ProcessEnv): string {
   const named = environment['KVM_FUNCTIONS_CONFIG'];

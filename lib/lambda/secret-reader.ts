@@ -16,10 +16,7 @@ export function createSecretReader(): (id: string) => Promise<string> {
 }
 
 async function connect(): Promise<SecretsProvider> {
-  const [{ SecretsProvider }, { SecretsManagerClient }] = await Promise.all([
-    import('@aws-lambda-powertools/parameters/secrets'),
-    import('@aws-sdk/client-secrets-manager'),
-  ]);
+  const { SecretsProvider, SecretsManagerClient } = await import('./secrets-manager.ts');
   return new SecretsProvider({
     awsSdkV3Client: new SecretsManagerClient({ maxAttempts: 2, requestHandler: AWS_TIMEOUTS }),
   });

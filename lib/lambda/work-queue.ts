@@ -36,13 +36,13 @@ export function createWorkQueue({
   client: given,
   timeouts = AWS_TIMEOUTS,
 }: WorkQueueOptions): WorkQueue {
-  let loaded: Promise<typeof import('@aws-sdk/client-sqs')> | undefined;
+  let loaded: Promise<typeof import('./sqs.ts')> | undefined;
   let client = given;
   const sqs = async () => {
     if (queueUrl === undefined || queueUrl === '') {
       throw new ProviderError('permanent', 'this function has no queue: KVM_FUNCTIONS_QUEUE_URL is not set');
     }
-    loaded ??= import('@aws-sdk/client-sqs');
+    loaded ??= import('./sqs.ts');
     const { SQSClient, SendMessageCommand, ChangeMessageVisibilityCommand } = await loaded;
     client ??= new SQSClient({ maxAttempts: 2, requestHandler: timeouts });
     return { client, url: queueUrl, SendMessageCommand, ChangeMessageVisibilityCommand };

@@ -84,6 +84,41 @@ describe('the build', () => {
     }
   });
 
+  it('keeps each below the million bytes that a cold start reads in time', () => {
+    for (const { name, bytes } of bundles.values()) expect(bytes, name).toBeLessThanOrEqual(1_000_000);
+  });
+
+  it('carries the queue for those alone that leave work behind', () => {
+    const carriers = [...bundles.values()].filter(({ packages }) =>
+      packages.some(({ name }) => name === '@aws-sdk/client-sqs'),
+    );
+
+    expect(carriers.map(({ name }) => name).sort()).toEqual(['create', 'delete', 'gc', 'worker']);
+  });
+
+  it('opens a key with a passphrase although the library for it was left out', async () => {
+    const functions = join(folder, 'with-passphrase');
+    mkdirSync(functions);
+    const key = join(functions, 'key');
+    await run('ssh-keygen', ['-q', '-t', 'ed25519', '-N', 'open sesame', '-f', key]);
+    writeFileSync(
+      join(functions, 'passphrase.ts'),
+      `import { readFileSync } from 'node:fs';
+      import { parsePrivateKey } from ${JSON.stringify(join(import.meta.dirname, '../../lib/ssh/private-key.ts'))};
+      export const handler = async ({ key, phrase }: { key: string; phrase: string }) =>
+        parsePrivateKey(readFileSync(key, 'utf8'), phrase).fingerprint;`,
+    );
+
+    bundles.set('passphrase', await bundleFunction('passphrase', join(folder, 'passphrase'), { functions }));
+    const opened = await invoke('passphrase', { key, phrase: 'open sesame' });
+    const refused = await invoke('passphrase', { key, phrase: 'open barley' });
+    bundles.delete('passphrase');
+
+    const { stdout } = await run('ssh-keygen', ['-l', '-f', `${key}.pub`]);
+    expect(opened.result).toBe(stdout.split(' ')[1]);
+    expect(refused.error?.name).toBe('PrivateKeyError');
+  });
+
   it('makes the same bytes of the same sources, so that nothing is deployed again for nothing', async () => {
     const again = await bundleFunction('get', join(folder, 'again'));
 

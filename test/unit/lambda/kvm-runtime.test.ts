@@ -145,7 +145,7 @@ describe('what the runtime reads', () => {
   });
 
   it('reads nothing when it is made, and names every fault of the file when it is used', async () => {
-    const runtime = lambdaRuntime({ KVM_FUNCTIONS_CONFIG: '/nowhere/config.json' });
+    const runtime = lambdaRuntime({ environment: { KVM_FUNCTIONS_CONFIG: '/nowhere/config.json' } });
 
     await expect(runtime.config()).rejects.toThrow(/^\/nowhere\/config\.json:1: cannot be read/);
   });
