@@ -64,4 +64,35 @@ describe('parseDomainXml', () => {
       expect(() => parseDomainXml(xml)).toThrow(XmlError);
     },
   );
+
+  describe('of a domain as libvirt writes it', () => {
+    const written = (metadata: string, devices = '') =>
+      `<domain type='qemu'>\n  <name>a</name>\n  <uuid>u</uuid>\n  <metadata>\n${metadata}\n  </metadata>\n` +
+      `  <devices>\n${devices}\n  </devices>\n</domain>\n`;
+    const labels = (role: string) =>
+      `    <l:labels xmlns:l="urn:kvm-functions:metadata:labels:1"><l:label key="role" value="${role}"/></l:labels>`;
+
+    it.each([
+      ['a comment', '<!--\n  </metadata>\n-->'],
+      ['a CDATA section', '<![CDATA[\n  </metadata>\n]]>'],
+    ])('is not taken in by the end of the metadata in %s of somebody else’s', (_, imitation) => {
+      const xml = written(`    <x:note xmlns:x="urn:example:x">${imitation}</x:note>\n${labels('proxy')}`);
+
+      expect(parseDomainXml(xml).metadata.labels).toEqual({ role: 'proxy' });
+    });
+
+    it('takes the metadata of the domain, not an element of that name within them', () => {
+      const inner = `    <metadata xmlns="urn:example:x">\n${labels('inner')}\n    </metadata>`;
+
+      expect(parseDomainXml(written(`${inner}\n${labels('outer')}`)).metadata.labels).toEqual({
+        role: 'outer',
+      });
+    });
+
+    it('reads the MACs behind the metadata when they are asked for', () => {
+      const nic = `<interface type='bridge'><mac address='52:54:00:AA:BB:01'/></interface>`;
+
+      expect(parseDomainXml(written(labels('proxy'), nic)).macs).toEqual(['52:54:00:aa:bb:01']);
+    });
+  });
 });
