@@ -1,19 +1,28 @@
 /**
- * List: every host in parallel, every domain of a host in one pipelined sweep. A domain that vanished or cannot be read
- * is left out; a host that cannot be read makes its part incomplete and says why. No guest is asked anything.
+ * List: every host in parallel, every domain of a host in one pipelined sweep. A domain that vanished, cannot be read or
+ * does not answer is left out; a host that cannot be read makes its part incomplete and says why. No guest is asked
+ * anything.
  */
-import { LibvirtError } from '../libvirt/errors.ts';
+import { LibvirtError, LibvirtTimeoutError } from '../libvirt/errors.ts';
 import type { DomainHandle } from '../libvirt/objects.ts';
 import type { HostView, Instance } from '../provider/instance.ts';
 import type { Listing, ListOptions } from '../provider/provider.ts';
 import { IN_FLIGHT, mapBounded } from './bounded-map.ts';
 import { toProviderError } from './error-classification.ts';
-import type { HostSession } from './host-session.ts';
+import type { CallOptions, HostSession } from './host-session.ts';
 import { observe } from './observe-vm.ts';
 import { hostNamed, type ProviderContext } from './provider-context.ts';
 import type { KvmHost } from './provider-options.ts';
 import { asOwn, type OwnVm, readVm } from './vm.ts';
 import { XmlError } from './xml-tree.ts';
+
+/**
+ * A domain's lock can be held for as long as its guest is stuck (LV-05): it gets this long, the sweep goes on without
+ * it. A healthy host answers for a thousand domains in a fraction of a second.
+ */
+const DOMAIN_LIMIT_MS = 5_000;
+/** Five stuck ones occupy all that libvirtd serves one client at once: then it is not they who do not answer. */
+const MAX_STUCK = 4;
 
 export async function listVms(context: ProviderContext, { host }: ListOptions): Promise<Listing> {
   const hosts = host === undefined ? context.options.hosts : [hostNamed(context, host)];
@@ -21,7 +30,7 @@ export async function listVms(context: ProviderContext, { host }: ListOptions): 
     hosts.map((each) =>
       viewHost(context, each, async (session) => {
         const { vms } = await readOwnVms(context, session);
-        return presentOnly(vms, (vm) => observe(context, session, vm, { lookAfresh: false }));
+        return presentOnly(vms, (vm, limits) => observe(context, session, vm, { lookAfresh: false, limits }));
       }),
     ),
   );
@@ -55,21 +64,32 @@ export async function readOwnVms(
   session: HostSession,
 ): Promise<{ readonly handles: readonly DomainHandle[]; readonly vms: readonly OwnVm[] }> {
   const { domains } = await session.call('connectListAllDomains', { needResults: 1, flags: 0 });
-  const vms = await presentOnly(domains, async (handle) =>
-    asOwn(await readVm(session, handle), context.options.fleet),
+  const vms = await presentOnly(domains, async (handle, limits) =>
+    asOwn(await readVm(session, handle, limits), context.options.fleet),
   );
   return { handles: domains, vms: vms.filter((vm) => vm !== null) };
 }
 
-/** One domain that is gone or unreadable is skipped (LV-14): a domain that is not listed is never collected. */
-async function presentOnly<T, R>(items: readonly T[], read: (item: T) => Promise<R>): Promise<R[]> {
+/**
+ * One domain that is gone, unreadable (LV-14) or stuck is skipped: a domain that is not listed is never collected.
+ * @throws LibvirtTimeoutError when it is the host that does not answer, or the invocation that has no time left.
+ */
+async function presentOnly<T, R>(
+  items: readonly T[],
+  read: (item: T, limits: CallOptions) => Promise<R>,
+): Promise<R[]> {
+  const stuck: LibvirtTimeoutError[] = [];
   const results = await mapBounded(items, IN_FLIGHT, async (item): Promise<R[]> => {
     try {
-      return [await read(item)];
+      return [await read(item, { timeoutMs: DOMAIN_LIMIT_MS })];
     } catch (error) {
       if (error instanceof LibvirtError || error instanceof XmlError) return [];
-      throw error;
+      if (!(error instanceof LibvirtTimeoutError) || error.timeoutMs < DOMAIN_LIMIT_MS) throw error;
+      stuck.push(error);
+      return [];
     }
   });
+  const [first] = stuck;
+  if (first !== undefined && (stuck.length > MAX_STUCK || stuck.length === items.length)) throw first;
   return results.flat();
 }

@@ -4,7 +4,7 @@ import { ERROR_CODE } from '../libvirt/errors.ts';
 import type { Instance, InstanceAddress } from '../provider/instance.ts';
 import { seeAddresses } from './addresses.ts';
 import { hasCode } from './error-classification.ts';
-import type { HostSession } from './host-session.ts';
+import type { CallOptions, HostSession } from './host-session.ts';
 import { buildInstance, isActive } from './instance-view.ts';
 import { buildAddress } from './metadata-elements.ts';
 import { findPool } from './pool.ts';
@@ -14,15 +14,17 @@ import { type OwnVm, writeMetadata } from './vm.ts';
 export interface ObserveOptions {
   /** Ask the guest and the host for the address, and the pool for the import's progress; else the record serves. */
   readonly lookAfresh: boolean;
+  /** For the look at its state; default: the session's. */
+  readonly limits?: CallOptions;
 }
 
 export async function observe(
   context: ProviderContext,
   session: HostSession,
   vm: OwnVm,
-  { lookAfresh }: ObserveOptions,
+  { lookAfresh, limits = {} }: ObserveOptions,
 ): Promise<Instance> {
-  const { state } = await session.call('domainGetState', { dom: vm.handle, flags: 0 });
+  const { state } = await session.call('domainGetState', { dom: vm.handle, flags: 0 }, limits);
   const looks = lookAfresh && isActive(state);
   const addresses = looks ? await seeAddresses(session, vm.handle, vm.description.macs) : null;
   if (addresses !== null) await recordAddress(context, session, vm, addresses);

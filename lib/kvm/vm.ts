@@ -13,7 +13,7 @@ import type { DomainHandle } from '../libvirt/objects.ts';
 import { parseUuid } from '../libvirt/uuid.ts';
 import { type DomainDescription, parseDomainXml } from './domain-xml.ts';
 import { hasCode } from './error-classification.ts';
-import type { HostSession } from './host-session.ts';
+import type { CallOptions, HostSession } from './host-session.ts';
 import { type Identity, METADATA, type MetadataName, type PhaseRecord } from './metadata.ts';
 import { buildPhase, metadataText } from './metadata-elements.ts';
 import type { XmlInput } from './xml-tree.ts';
@@ -45,8 +45,13 @@ export async function findVmByUuid(session: HostSession, uuid: string): Promise<
 }
 
 /** XML_INACTIVE: the persistent definition, where every write of ours goes, whatever the state. */
-export async function readVm(session: HostSession, handle: DomainHandle): Promise<Vm> {
-  const { xml } = await session.call('domainGetXmlDesc', { dom: handle, flags: DOMAIN_XML_INACTIVE });
+export async function readVm(
+  session: HostSession,
+  handle: DomainHandle,
+  limits: CallOptions = {},
+): Promise<Vm> {
+  const args = { dom: handle, flags: DOMAIN_XML_INACTIVE };
+  const { xml } = await session.call('domainGetXmlDesc', args, limits);
   return { host: session.host.name, handle, description: parseDomainXml(xml) };
 }
 

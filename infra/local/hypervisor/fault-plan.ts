@@ -81,6 +81,11 @@ export class FaultPlan {
     );
   }
 
+  /** At every step that is so, for what depends on a call's arguments. */
+  when(matches: (step: Step) => boolean, fault: Fault): this {
+    return this.#add(matches, fault);
+  }
+
   /** Before every step; for schedules that let calls of several clients overtake one another. */
   always(fault: Fault): this {
     return this.#add(() => true, fault);
