@@ -8,8 +8,10 @@ import type { DomainHandle } from '../libvirt/objects.ts';
 import type { HostView, Instance } from '../provider/instance.ts';
 import type { Listing, ListOptions } from '../provider/provider.ts';
 import { IN_FLIGHT, mapBounded } from './bounded-map.ts';
+import { type DomainState, readDomainStates } from './domain-states.ts';
 import { toProviderError } from './error-classification.ts';
 import type { CallOptions, HostSession } from './host-session.ts';
+import { buildInstance } from './instance-view.ts';
 import { observe } from './observe-vm.ts';
 import { hostNamed, type ProviderContext } from './provider-context.ts';
 import type { KvmHost } from './provider-options.ts';
@@ -29,8 +31,13 @@ export async function listVms(context: ProviderContext, { host }: ListOptions): 
   const parts = await Promise.all(
     hosts.map((each) =>
       viewHost(context, each, async (session) => {
-        const { vms } = await readOwnVms(context, session);
-        return presentOnly(vms, (vm, limits) => observe(context, session, vm, { lookAfresh: false, limits }));
+        const [states, { vms }] = await Promise.all([
+          readDomainStates(session),
+          readOwnVms(context, session),
+        ]);
+        return presentOnly(vms, (vm, limits) =>
+          viewVm(context, session, vm, states.get(vm.identity.uuid), limits),
+        );
       }),
     ),
   );
@@ -38,6 +45,24 @@ export async function listVms(context: ProviderContext, { host }: ListOptions): 
     instances: parts.flatMap(({ value }): readonly Instance[] => value ?? []),
     hosts: parts.map(({ view }) => view),
   };
+}
+
+/** From what is known already; a call of its own only for a domain whose state is not. */
+async function viewVm(
+  context: ProviderContext,
+  session: HostSession,
+  vm: OwnVm,
+  seen: DomainState | undefined,
+  limits: CallOptions,
+): Promise<Instance> {
+  if (seen === undefined) return observe(context, session, vm, { lookAfresh: false, limits });
+  return buildInstance({
+    vm: { ...vm, handle: seen.handle },
+    state: seen.state,
+    addresses: null,
+    progress: null,
+    now: context.options.now(),
+  });
 }
 
 /** Runs a read of one host; its failure is a fact about the host, not an exception. */

@@ -32,6 +32,11 @@ const asks =
   ({ name, args }: Step): boolean =>
     name === procedure && (Object(args).dom as DomainHandle).name === vm;
 
+/** As a daemon from before libvirt 4.5: it does not know the flag by which the states of all come at once. */
+const refuseStatesOfAll = (): void => {
+  world.daemon.faults.at('connectGetAllDomainStats', { kind: 'error', code: ERROR_CODE.invalidArg }, 'every');
+};
+
 /** What a lister is shown: names, and whether the host was read whole. */
 async function list(): Promise<{ readonly names: string[]; readonly complete: boolean | undefined }> {
   const { instances, hosts } = await world.fleet.use((provider) => provider.listByTag());
@@ -63,6 +68,7 @@ describe('LV-14: a list', () => {
     ['read, its metadata being gone', 'domainGetXmlDesc', ERROR_CODE.noDomainMetadata],
     ['read, whatever libvirt says of it', 'domainGetXmlDesc', ERROR_CODE.internalError],
   ] as const)('shows the others when one vanished before it was %s', async (_, procedure, code) => {
+    if (procedure === 'domainGetState') refuseStatesOfAll();
     world.daemon.faults.when(asks(procedure, 'vm-b'), { kind: 'error', code });
 
     expect(await list()).toEqual({ names: ['vm-a', 'vm-c'], complete: true });
@@ -92,10 +98,45 @@ describe('LV-14: a list', () => {
   });
 });
 
+describe('the calls of a list', () => {
+  const count = (procedure: Step['name']) =>
+    world.daemon.faults.procedures.filter((name) => name === procedure).length;
+
+  it('are one for the domains, one for the states of all, and one for each domain', async () => {
+    expect(await list()).toEqual({ names: VMS, complete: true });
+
+    expect(count('connectListAllDomains')).toBe(1);
+    expect(count('connectGetAllDomainStats')).toBe(1);
+    expect(count('domainGetXmlDesc')).toBe(VMS.length);
+    expect(count('domainGetState')).toBe(0);
+  });
+
+  it.each([
+    ['refuses', refuseStatesOfAll],
+    [
+      'never answers',
+      () => world.daemon.faults.at('connectGetAllDomainStats', { kind: 'no-answer' }, 'every'),
+    ],
+  ])('ask for each state by itself on a daemon that %s that of all', async (_, prepare) => {
+    world.daemon.state.domains.stop(world.daemon.state.domains.byName('vm-b'), 1);
+    prepare();
+
+    const { value } = await waiting(() => world.fleet.use((provider) => provider.listByTag()));
+
+    expect(value.instances.map(({ name, state }) => `${name} ${state}`).sort()).toEqual([
+      expect.stringMatching(/^vm-a (Running|Provisioning)$/),
+      'vm-b Stopped',
+      expect.stringMatching(/^vm-c (Running|Provisioning)$/),
+    ]);
+    expect(count('domainGetState')).toBe(VMS.length);
+  });
+});
+
 describe('LV-05: one stuck domain', () => {
   it.each(['domainGetXmlDesc', 'domainGetState'] as const)(
     'that does not answer to %s costs a list five seconds and no other VM',
     async (procedure) => {
+      if (procedure === 'domainGetState') refuseStatesOfAll();
       world.daemon.faults.when(asks(procedure, 'vm-b'), { kind: 'no-answer' });
 
       const { value, waitedMs } = await waiting(list);
