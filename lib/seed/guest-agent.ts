@@ -7,18 +7,17 @@ export const AGENT_PACKAGE = 'qemu-guest-agent';
 
 /**
  * The unit is called `qemu-ga` on SUSE. It is started, not enabled: on Debian the unit is static and `enable` fails.
- * It ends with `true` because a failing runcmd marks the whole boot as failed, and a VM without its agent still works.
+ * cloud-init writes runcmd as one script, and calls the boot failed when the script does: so this line ends with the
+ * status of the user's last command. One of its own would fail the boot of a VM that only lacks its agent, and success
+ * would hide a failure of the user's. A list would be a process of its own, which does not see that status.
  */
-export const AGENT_COMMAND: readonly string[] = [
-  'sh',
-  '-c',
-  'systemctl start qemu-guest-agent || systemctl start qemu-ga || true',
-];
+export const AGENT_COMMAND =
+  's=$?; systemctl start qemu-guest-agent || systemctl start qemu-ga || true; (exit $s)';
 
 /** The agent's additions to a cloud-config: for each list one entry, as one line of YAML. */
 export const AGENT_ENTRIES = {
   packages: AGENT_PACKAGE,
-  runcmd: `[sh, -c, '${AGENT_COMMAND[2]}']`,
+  runcmd: `'${AGENT_COMMAND}'`,
 } as const;
 
 export type AgentKey = keyof typeof AGENT_ENTRIES;

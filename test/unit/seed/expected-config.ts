@@ -37,7 +37,7 @@ export function withAgent(
     expected['packages'] = [...listOf(expected['packages']), AGENT_PACKAGE];
   }
   if (!present.runcmd) {
-    expected['runcmd'] = [...listOf(expected['runcmd']), [...AGENT_COMMAND]];
+    expected['runcmd'] = [...listOf(expected['runcmd']), AGENT_COMMAND];
   }
   return expected;
 }

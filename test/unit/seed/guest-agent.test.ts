@@ -3,7 +3,7 @@ import { AGENT_COMMAND, startsAgent } from '../../../lib/seed/guest-agent.ts';
 
 describe('startsAgent', () => {
   it('knows the command that this library adds', () => {
-    expect(startsAgent(AGENT_COMMAND.join(' '))).toBe(true);
+    expect(startsAgent(AGENT_COMMAND)).toBe(true);
   });
 
   it.each([

@@ -74,7 +74,6 @@ describe.skipIf(!oracleIsInstalled)('cloud-init makes of it', () => {
   const oracle = new Oracle();
   afterAll(() => oracle.close());
 
-  const command = [...AGENT_COMMAND];
   const decoded = (part: { payload: string } | undefined) =>
     Buffer.from(part?.payload ?? '', 'base64').toString();
 
@@ -114,7 +113,7 @@ describe.skipIf(!oracleIsInstalled)('cloud-init makes of it', () => {
   ])('%s: the user’s lists first, then the agent', async (_name, text, expected) => {
     const { config, warnings } = await oracle.seed(prepare(text));
 
-    expect(asRecord(config)).toEqual({ ...expected, runcmd: [command] });
+    expect(asRecord(config)).toEqual({ ...expected, runcmd: [AGENT_COMMAND] });
     expect(warnings).toEqual([]);
   });
 
@@ -132,7 +131,7 @@ describe.skipIf(!oracleIsInstalled)('cloud-init makes of it', () => {
 
     expect(parts.map((part) => part.type)).toEqual([type]);
     expect(decoded(parts[0])).toBe(text);
-    expect(asRecord(config)).toEqual({ packages: ['qemu-guest-agent'], runcmd: [command] });
+    expect(asRecord(config)).toEqual({ packages: ['qemu-guest-agent'], runcmd: [AGENT_COMMAND] });
     expect(warnings).toEqual([]);
   });
 

@@ -166,6 +166,12 @@ def op_seed(request):
     return {"config": tagged(config), "effective": tagged(effective), "parts": parts, "warnings": warnings}
 
 
+def op_runcmd(request):
+    """The script that cloud-init writes of runcmd, and runs at the end of the boot."""
+    config, _parts, _warnings = consume(base64.b64decode(request["userData"]))
+    return {"script": util.shellify(config["runcmd"])}
+
+
 def op_classify(request):
     return {"type": handlers.type_from_starts_with(base64.b64decode(request["data"]))}
 

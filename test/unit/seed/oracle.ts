@@ -69,6 +69,14 @@ export class Oracle {
     );
   }
 
+  /** The script that cloud-init makes of the user-data's runcmd. */
+  async runcmdScript(userData: Uint8Array): Promise<string> {
+    const answer = accepted(
+      await this.#ask<{ script: string } | Refusal>({ op: 'runcmd', userData: base64(userData) }),
+    );
+    return answer.script;
+  }
+
   /** The content type cloud-init sniffs, null when it knows none. */
   async classify(data: Uint8Array | string): Promise<string | null> {
     const answer = accepted(
