@@ -5,7 +5,7 @@
 import type { Duplex } from 'node:stream';
 import { LibvirtTransportError } from './errors.ts';
 import { type Frame, FrameDecoder } from './framing.ts';
-import { encodeKeepalive, isKeepalive, isRemoteFrame } from './message.ts';
+import { encodeKeepalive, isKeepalive, isProcedureFrame } from './message.ts';
 
 /** How long close() lets a peer that does not read hold up its last message. */
 const CLOSE_GRACE_MS = 250;
@@ -105,7 +105,7 @@ export class MessageChannel {
   #dispatch(frame: Frame): void {
     if (isKeepalive(frame, 'ping')) {
       this.send(encodeKeepalive('pong'));
-    } else if (isRemoteFrame(frame)) {
+    } else if (isProcedureFrame(frame)) {
       this.#listener.onMessage(frame);
     } else if (!isKeepalive(frame, 'pong')) {
       const { program, version } = frame.header;

@@ -1,20 +1,20 @@
 /**
- * Messages of the remote program: calls, replies, stream packets and keepalives, for both sides of a connection. The
+ * Messages of libvirt's programs: calls, replies, stream packets and keepalives, for both sides of a connection. The
  * client and the embedded daemon encode and decode with these same functions and the same procedure table.
  */
 import { encodeFrame, type Frame, type MessageHeader } from './framing.ts';
 import {
+  PROGRAM,
+  PROGRAM_VERSION,
   type Procedure,
   type ProcedureArgs,
   type ProcedureName,
   type ProcedureResult,
   procedures,
+  programOf,
 } from './protocol.ts';
 import { type RemoteError, remoteError } from './remote-error.ts';
 
-/** REMOTE_PROGRAM and its only version. */
-export const REMOTE_PROGRAM = 0x2000_8086;
-export const REMOTE_VERSION = 1;
 /** KEEPALIVE_PROGRAM: either side may ping, the other answers with a pong; both are of type `message`. */
 export const KEEPALIVE_PROGRAM = 0x6b65_6570;
 export const KEEPALIVE_VERSION = 1;
@@ -38,7 +38,7 @@ export type MessageStatus = (typeof MESSAGE_STATUS)[keyof typeof MESSAGE_STATUS]
 
 const EMPTY = new Uint8Array(0);
 
-const remoteFrame = (
+const procedureFrame = (
   procedure: ProcedureName,
   type: number,
   serial: number,
@@ -47,8 +47,8 @@ const remoteFrame = (
 ): Uint8Array =>
   encodeFrame(
     {
-      program: REMOTE_PROGRAM,
-      version: REMOTE_VERSION,
+      program: programOf(procedure),
+      version: PROGRAM_VERSION,
       procedure: procedures[procedure].number,
       type,
       serial,
@@ -64,7 +64,7 @@ export function encodeCall<N extends ProcedureName>(
   args: ProcedureArgs<N>,
 ): Uint8Array {
   const { args: schema }: Procedure = procedures[procedure];
-  return remoteFrame(procedure, MESSAGE_TYPE.call, serial, MESSAGE_STATUS.ok, schema.encode(args));
+  return procedureFrame(procedure, MESSAGE_TYPE.call, serial, MESSAGE_STATUS.ok, schema.encode(args));
 }
 
 /** A successful reply, sent by a daemon. @throws XdrError when the result does not fit the procedure's schema. */
@@ -74,7 +74,7 @@ export function encodeReply<N extends ProcedureName>(
   result: ProcedureResult<N>,
 ): Uint8Array {
   const { result: schema }: Procedure = procedures[procedure];
-  return remoteFrame(procedure, MESSAGE_TYPE.reply, serial, MESSAGE_STATUS.ok, schema.encode(result));
+  return procedureFrame(procedure, MESSAGE_TYPE.reply, serial, MESSAGE_STATUS.ok, schema.encode(result));
 }
 
 /** A refusal, sent by a daemon. The header is the call's own, so that an unknown procedure can be refused too. */
@@ -87,11 +87,11 @@ export const encodeStreamPacket = (
   serial: number,
   status: MessageStatus,
   data: Uint8Array = EMPTY,
-): Uint8Array => remoteFrame(procedure, MESSAGE_TYPE.stream, serial, status, data);
+): Uint8Array => procedureFrame(procedure, MESSAGE_TYPE.stream, serial, status, data);
 
 /** A daemon ends a stream with this error. */
 export const encodeStreamError = (procedure: ProcedureName, serial: number, error: RemoteError): Uint8Array =>
-  remoteFrame(procedure, MESSAGE_TYPE.stream, serial, MESSAGE_STATUS.error, remoteError.encode(error));
+  procedureFrame(procedure, MESSAGE_TYPE.stream, serial, MESSAGE_STATUS.error, remoteError.encode(error));
 
 export const encodeKeepalive = (procedure: keyof typeof KEEPALIVE_PROCEDURE): Uint8Array =>
   encodeFrame(
@@ -119,8 +119,11 @@ export const decodeResult = <N extends ProcedureName>(
 /** The table's entry types the value; TypeScript cannot follow a generic key through a union of schemas. */
 const decodeWith = <T>(schema: Procedure['args'], payload: Uint8Array): T => schema.decode(payload) as T;
 
-export const isRemoteFrame = ({ header }: Frame): boolean =>
-  header.program === REMOTE_PROGRAM && header.version === REMOTE_VERSION;
+const PROGRAMS: readonly number[] = Object.values(PROGRAM);
+
+/** Of a program that calls are made to; which of them answers which call is a question of its own. */
+export const isProcedureFrame = ({ header }: { readonly header: MessageHeader }): boolean =>
+  PROGRAMS.includes(header.program) && header.version === PROGRAM_VERSION;
 
 export const isKeepalive = ({ header }: Frame, procedure: keyof typeof KEEPALIVE_PROCEDURE): boolean =>
   header.program === KEEPALIVE_PROGRAM &&

@@ -5,7 +5,7 @@
 import { LibvirtTransportError } from './errors.ts';
 import type { Frame } from './framing.ts';
 import { MESSAGE_STATUS, MESSAGE_TYPE } from './message.ts';
-import { type ProcedureName, procedures } from './protocol.ts';
+import { type ProcedureName, procedureName } from './protocol.ts';
 import { decodeRemoteError } from './remote-error.ts';
 
 export interface Waiter {
@@ -44,7 +44,7 @@ export class PendingCalls {
 
   /** @throws LibvirtTransportError or XdrError when the connection cannot go on after this message. */
   route({ header, payload }: Frame): void {
-    const { type, serial, procedure, status } = header;
+    const { type, serial, program, procedure, status } = header;
     if (type === MESSAGE_TYPE.message) {
       // An event. None was asked for; whatever it says decides nothing here.
       return;
@@ -60,8 +60,10 @@ export class PendingCalls {
       // Given up before, or answered twice.
       return;
     }
-    if (procedures[waiter.procedure].number !== procedure) {
-      throw new LibvirtTransportError(`an answer of procedure ${procedure} to ${waiter.procedure}`);
+    if (procedureName(header) !== waiter.procedure) {
+      throw new LibvirtTransportError(
+        `an answer of program 0x${program.toString(16)}, procedure ${procedure} to ${waiter.procedure}`,
+      );
     }
     if (status === MESSAGE_STATUS.error) {
       // Decoded before the waiter goes: if that fails, it must still be there to hear of the connection's end.

@@ -1,7 +1,8 @@
 /**
  * The one table of libvirt procedures that are spoken here: number, argument and result schema. Types of calls, the
  * embedded daemon's decoding and the recorded-fixture tests all come from it. Numbers and field orders are those of
- * libvirt's remote_protocol.x, which never change once released; field names are its own in camelCase.
+ * libvirt's remote_protocol.x, which never change once released, and of qemu_protocol.x for what only the QEMU driver
+ * has; field names are its own in camelCase.
  */
 import {
   array,
@@ -25,8 +26,18 @@ import {
 } from './objects.ts';
 import { charArray, optionalText, text } from './text.ts';
 
+/**
+ * REMOTE_PROGRAM and QEMU_PROGRAM: a daemon serves both on one connection. Numbers of procedures are a program's own,
+ * so that a number alone names none.
+ */
+export const PROGRAM = { remote: 0x2000_8086, qemu: 0x2000_8087 } as const;
+/** REMOTE_PROTOCOL_VERSION and QEMU_PROTOCOL_VERSION: each program's only one. */
+export const PROGRAM_VERSION = 1;
+
 /** What the client and the embedded daemon need to know of one procedure. */
 export interface Procedure {
+  /** Default `remote`. */
+  readonly program?: keyof typeof PROGRAM;
   readonly number: number;
   readonly args: XdrType<unknown>;
   readonly result: XdrType<unknown>;
@@ -253,6 +264,13 @@ export const procedures = {
     args: struct('agent_timeout', { dom: domain, timeout: int32(), flags: uint32() }),
     result: struct('agent_timeout_result', { result: int32() }),
   },
+  /** virDomainQemuAgentCommand: `cmd` and `result` are the agent's own JSON; `timeout` in seconds. Taints the domain. */
+  domainAgentCommand: {
+    program: 'qemu',
+    number: 3,
+    args: struct('agent_command', { dom: domain, cmd: text(), timeout: int32(), flags: uint32() }),
+    result: struct('agent_command_result', { result: optionalText() }),
+  },
 } as const satisfies Record<string, Procedure>;
 
 export type ProcedureName = keyof typeof procedures;
@@ -267,13 +285,27 @@ export type DownloadProcedureName = StreamProcedure<'download'>;
 /** Procedures that end with their reply. */
 export type CallProcedureName = Exclude<ProcedureName, UploadProcedureName | DownloadProcedureName>;
 
+/** The number of the program that serves a procedure. */
+export const programOf = (procedure: ProcedureName): number => {
+  const { program = 'remote' }: Procedure = procedures[procedure];
+  return PROGRAM[program];
+};
+
 const isProcedureName = (name: string): name is ProcedureName => Object.hasOwn(procedures, name);
 
-const namesByNumber: ReadonlyMap<number, ProcedureName> = new Map(
+/** What tells one procedure from all others: its program's number and its own. */
+export interface ProcedureId {
+  readonly program: number;
+  readonly procedure: number;
+}
+
+const keyOf = ({ program, procedure }: ProcedureId): string => `${program}:${procedure}`;
+
+const namesById: ReadonlyMap<string, ProcedureName> = new Map(
   Object.keys(procedures)
     .filter(isProcedureName)
-    .map((known) => [procedures[known].number, known]),
+    .map((known) => [keyOf({ program: programOf(known), procedure: procedures[known].number }), known]),
 );
 
-/** The name of a procedure number, or undefined for one that is not spoken here. */
-export const procedureName = (number: number): ProcedureName | undefined => namesByNumber.get(number);
+/** The name of a procedure, or undefined for one that is not spoken here. A message's header is such an id. */
+export const procedureName = (id: ProcedureId): ProcedureName | undefined => namesById.get(keyOf(id));

@@ -7,14 +7,8 @@ import {
   LibvirtTransportError,
 } from '../../../lib/libvirt/errors.ts';
 import { encodeFrame } from '../../../lib/libvirt/framing.ts';
-import {
-  encodeKeepalive,
-  encodeReply,
-  isKeepalive,
-  MESSAGE_TYPE,
-  REMOTE_PROGRAM,
-} from '../../../lib/libvirt/message.ts';
-import { procedures } from '../../../lib/libvirt/protocol.ts';
+import { encodeKeepalive, encodeReply, isKeepalive, MESSAGE_TYPE } from '../../../lib/libvirt/message.ts';
+import { PROGRAM, procedures } from '../../../lib/libvirt/protocol.ts';
 import { eventually, FakeDaemon, type Handlers } from './fake-daemon.ts';
 
 const dom = { name: 'vm1', uuid: new Uint8Array(16).fill(7), id: -1 };
@@ -40,7 +34,7 @@ const failure = async (promise: Promise<unknown>): Promise<unknown> =>
 /** One header word of a good reply to domainLookupByName replaced. */
 function spoiltReply(serial: number, wrong: Partial<Record<string, number>>): Uint8Array {
   const header = {
-    program: REMOTE_PROGRAM,
+    program: PROGRAM.remote,
     version: 1,
     procedure: procedures.domainLookupByName.number,
     type: MESSAGE_TYPE.reply,
@@ -349,6 +343,38 @@ describe('messages that are no answers', () => {
     daemon.reply('connectGetHostname', call, { hostname: 'kvm-a' });
 
     expect(await waiting).toEqual({ hostname: 'kvm-a' });
+  });
+});
+
+describe('a procedure of the QEMU program', () => {
+  const command = { dom, cmd: '{"execute":"guest-ping"}', timeout: 1, flags: 0 };
+
+  it('is called in its own program and answered in that', async () => {
+    const { connection, daemon } = await openWith({
+      domainAgentCommand: (call, handler) =>
+        handler.reply('domainAgentCommand', call, { result: '{"return":{}}' }),
+    });
+
+    expect(await connection.call('domainAgentCommand', command)).toEqual({ result: '{"return":{}}' });
+    expect((await daemon.called('domainAgentCommand')).header).toMatchObject({
+      program: PROGRAM.qemu,
+      procedure: 3,
+    });
+  });
+
+  it('is not answered by the same number of another program', async () => {
+    const { connection, daemon } = await openWith();
+    const waiting = failure(connection.call('domainAgentCommand', command));
+    const { header } = await daemon.called('domainAgentCommand');
+
+    daemon.write(
+      encodeFrame(
+        { ...header, program: PROGRAM.remote, type: MESSAGE_TYPE.reply },
+        procedures.domainAgentCommand.result.encode({ result: null }),
+      ),
+    );
+
+    expect(await waiting).toBeInstanceOf(LibvirtTransportError);
   });
 });
 

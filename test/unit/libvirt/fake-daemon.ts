@@ -10,7 +10,7 @@ import {
   encodeReply,
   encodeStreamError,
   encodeStreamPacket,
-  isRemoteFrame,
+  isProcedureFrame,
   MESSAGE_STATUS,
   MESSAGE_TYPE,
 } from '../../../lib/libvirt/message.ts';
@@ -110,7 +110,7 @@ export class FakeDaemon {
   }
 
   #receive(frame: Frame): void {
-    const procedure = isRemoteFrame(frame) ? procedureName(frame.header.procedure) : undefined;
+    const procedure = isProcedureFrame(frame) ? procedureName(frame.header) : undefined;
     if (procedure === undefined) {
       this.others.push(frame);
     } else if (frame.header.type === MESSAGE_TYPE.stream) {

@@ -2,7 +2,7 @@ import { int64, uint64, type XdrType } from '@stellar/js-xdr';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { domain } from '../../../lib/libvirt/objects.ts';
-import { type Procedure, procedureName, procedures } from '../../../lib/libvirt/protocol.ts';
+import { PROGRAM, type Procedure, procedureName, procedures } from '../../../lib/libvirt/protocol.ts';
 import { remoteError } from '../../../lib/libvirt/remote-error.ts';
 import { charArray, text } from '../../../lib/libvirt/text.ts';
 import { arbitraryOf } from './schema-arbitrary.ts';
@@ -46,14 +46,27 @@ describe('every schema of the protocol', () => {
 });
 
 describe('the procedure table', () => {
-  it('gives each procedure a number of its own, and finds it by that', () => {
-    const numbers = table.map(([, { number }]) => number);
+  const idOf = ({ program = 'remote', number }: Procedure) => ({
+    program: PROGRAM[program],
+    procedure: number,
+  });
 
-    expect(new Set(numbers).size).toBe(numbers.length);
-    for (const [name, { number }] of table) {
-      expect(procedureName(number)).toBe(name);
+  it('gives each procedure a number of its own within its program, and finds it by both', () => {
+    const ids = table.map(([, procedure]) => idOf(procedure));
+
+    expect(new Set(ids.map(({ program, procedure }) => `${program}:${procedure}`)).size).toBe(ids.length);
+    for (const [name, procedure] of table) {
+      expect(procedureName(idOf(procedure))).toBe(name);
     }
-    expect(procedureName(9_999)).toBeUndefined();
+    expect(procedureName({ program: PROGRAM.remote, procedure: 9_999 })).toBeUndefined();
+  });
+
+  it('does not take a number of one program for the same number of another', () => {
+    const { number } = procedures.domainAgentCommand;
+
+    expect(procedureName({ program: PROGRAM.qemu, procedure: number })).toBe('domainAgentCommand');
+    expect(procedureName({ program: PROGRAM.remote, procedure: number })).toBeUndefined();
+    expect(procedureName({ program: 0x2000_8088, procedure: number })).toBeUndefined();
   });
 });
 

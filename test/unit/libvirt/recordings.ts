@@ -27,7 +27,7 @@ export function readRecordings(): readonly RecordedFrame[] {
       return parsed.frames.map(({ from, hex }) => {
         const bytes = Uint8Array.from(Buffer.from(hex, 'hex'));
         const frame = decodeSingleFrame(bytes);
-        const procedure = procedureName(frame.header.procedure);
+        const procedure = procedureName(frame.header);
         if (procedure === undefined) {
           throw new Error(`${recording}: procedure ${frame.header.procedure} is not in the table`);
         }

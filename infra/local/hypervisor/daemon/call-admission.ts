@@ -4,12 +4,7 @@
  */
 import { XdrError } from '@stellar/js-xdr';
 import type { MessageHeader } from '../../../../lib/libvirt/framing.ts';
-import {
-  decodeArgs,
-  MESSAGE_STATUS,
-  REMOTE_PROGRAM,
-  REMOTE_VERSION,
-} from '../../../../lib/libvirt/message.ts';
+import { decodeArgs, isProcedureFrame, MESSAGE_STATUS } from '../../../../lib/libvirt/message.ts';
 import type { ProcedureArgs, ProcedureName } from '../../../../lib/libvirt/protocol.ts';
 import { ERROR_DOMAIN, internalError, rpcError } from './daemon-error.ts';
 import type { Session } from './handler.ts';
@@ -60,8 +55,9 @@ export function admit<N extends ProcedureName>(
 }
 
 /** @throws DaemonError always: for a procedure, version or program that is not served. */
-export function refuseUnknown({ program, version, procedure }: MessageHeader): never {
-  throw program === REMOTE_PROGRAM && version === REMOTE_VERSION
+export function refuseUnknown(header: MessageHeader): never {
+  const { program, version, procedure } = header;
+  throw isProcedureFrame({ header })
     ? rpcError(`unknown procedure: ${procedure}`)
     : rpcError(`Cannot find program ${program} version ${version}`);
 }

@@ -1,4 +1,4 @@
-/** What is asked of the guest: to shut down, and which addresses it has. Only the agent can keep a caller waiting. */
+/** What is asked of the guest: to shut down, its addresses, its agent's commands. Only the agent can keep a caller waiting. */
 import {
   AGENT_RESPONSE_TIMEOUT,
   DOMAIN_SHUTDOWN_ACPI_POWER_BTN,
@@ -6,6 +6,7 @@ import {
   INTERFACE_ADDRESSES_SRC,
 } from '../../../../lib/libvirt/constants.ts';
 import type { DomainHandle } from '../../../../lib/libvirt/objects.ts';
+import { AgentRefusal, answerAgent } from '../state/agent-commands.ts';
 import { hasAgentChannel } from '../state/domain-devices.ts';
 import type { Domain, DomainRun } from '../state/domain-store.ts';
 import { agentInterfaces, arpInterfaces } from '../state/guest-interfaces.ts';
@@ -15,6 +16,7 @@ import {
   argumentUnsupported,
   checkFlags,
   ERROR_DOMAIN,
+  internalError,
   invalidArgument,
   operationInvalid,
   operationTimeout,
@@ -27,7 +29,11 @@ const JOB_WAIT_MS = 30_000;
 const SHUTDOWN_FLAGS = 0x1f;
 
 export const guestProcedures: Handlers<
-  'domainShutdown' | 'domainShutdownFlags' | 'domainInterfaceAddresses' | 'domainAgentSetResponseTimeout'
+  | 'domainShutdown'
+  | 'domainShutdownFlags'
+  | 'domainInterfaceAddresses'
+  | 'domainAgentSetResponseTimeout'
+  | 'domainAgentCommand'
 > = {
   domainShutdown: ({ dom }, caller) => shutDown(dom, 0, caller),
   domainShutdownFlags: ({ dom, flags }, caller) => shutDown(dom, flags, caller),
@@ -58,6 +64,17 @@ export const guestProcedures: Handlers<
     }
     domainOf(host, dom).agentTimeout = timeout;
     return { result: 0 };
+  },
+  domainAgentCommand: async ({ dom, cmd, flags }, caller) => {
+    checkFlags(flags, 0, 'qemuDomainQemuAgentCommand', ERROR_DOMAIN.qemu);
+    const domain = domainOf(caller.host, dom);
+    const run = running(domain, ERROR_DOMAIN.qemu);
+    await askAgent(caller, domain, run);
+    try {
+      return { result: answerAgent(run.guest, caller.host.now(), cmd) };
+    } catch (error) {
+      throw error instanceof AgentRefusal ? internalError(ERROR_DOMAIN.qemu, error.message) : error;
+    }
   },
 };
 

@@ -10,7 +10,7 @@ import {
   encodeKeepalive,
   encodeReply,
   isKeepalive,
-  isRemoteFrame,
+  isProcedureFrame,
   MESSAGE_TYPE,
 } from '../../../../lib/libvirt/message.ts';
 import {
@@ -94,7 +94,7 @@ export class ServerConnection {
     const { type } = frame.header;
     if (isKeepalive(frame, 'ping')) {
       await this.#send(encodeKeepalive('pong'));
-    } else if (type === MESSAGE_TYPE.stream && isRemoteFrame(frame)) {
+    } else if (type === MESSAGE_TYPE.stream && isProcedureFrame(frame)) {
       this.#streams.receive(frame);
     } else if (type === MESSAGE_TYPE.call) {
       while (this.#underWay.size >= MAX_CALLS_AT_ONCE) {
@@ -106,7 +106,7 @@ export class ServerConnection {
   }
 
   async #call(frame: Frame): Promise<void> {
-    const name = isRemoteFrame(frame) ? procedureName(frame.header.procedure) : undefined;
+    const name = isProcedureFrame(frame) ? procedureName(frame.header) : undefined;
     if (name === undefined) {
       await this.#answer(frame, await this.#step('unknown', undefined, () => refuseUnknown(frame.header)));
     } else if (isUpload(name)) {

@@ -26,11 +26,33 @@ export type AgentBehaviour = 'running' | 'stuck' | 'absent';
 export interface Guest {
   readonly boot: BootReport;
   readonly bootedAt: number;
+  readonly cloudInit: CloudInitRun;
   agent: AgentBehaviour;
+  /** Commands that the agent's configuration does not permit, as the packages of some distributions have it. */
+  readonly deniedCommands: Set<string>;
+  /** What the agent says instead of its answer: a guest is not to be believed. */
+  agentAnswer: ((command: string) => string) | undefined;
+  /** Files that differ from what a guest has by itself; null for one that is not there. */
+  readonly files: Map<string, Uint8Array | null>;
+  /** Files that the agent holds open, by handle. */
+  readonly openFiles: Map<number, OpenFile>;
   /** False: it never asks for an address. */
   hasNetwork: boolean;
   /** False: it ignores ACPI shutdown requests. */
   honoursPowerButton: boolean;
+}
+
+/** cloud-init's one run in a boot that found a seed; without one it does not run at all. */
+export interface CloudInitRun {
+  readonly doneAt: number | undefined;
+  /** Its own texts, which may quote user-data. */
+  errors: readonly string[];
+  recoverableErrors: Readonly<Record<string, readonly string[]>>;
+}
+
+export interface OpenFile {
+  readonly bytes: Uint8Array;
+  offset: number;
 }
 
 /** cloud-init accepts the label in lower or upper case, not mixed. */
@@ -40,7 +62,11 @@ const SEED_LABELS = ['cidata', 'CIDATA'];
 export function bootGuest(
   disks: readonly { readonly target: string; readonly path: string; readonly chain: readonly string[] }[],
   files: HostFiles,
-  { now, bootMs }: { readonly now: number; readonly bootMs: number },
+  {
+    now,
+    bootMs,
+    cloudInitMs,
+  }: { readonly now: number; readonly bootMs: number; readonly cloudInitMs: number },
 ): Guest {
   const seedPath = disks
     .map((disk) => disk.path)
@@ -56,7 +82,16 @@ export function bootGuest(
       seed: seed?.file && { path: seed.path, sha256: seed.file.bytes.sha256() },
     },
     bootedAt: now + bootMs,
+    cloudInit: {
+      doneAt: seed ? now + bootMs + cloudInitMs : undefined,
+      errors: [],
+      recoverableErrors: {},
+    },
     agent: seed ? 'running' : 'absent',
+    deniedCommands: new Set(),
+    agentAnswer: undefined,
+    files: new Map(),
+    openFiles: new Map(),
     hasNetwork: true,
     honoursPowerButton: true,
   };

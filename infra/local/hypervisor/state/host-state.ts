@@ -16,6 +16,8 @@ export interface HostStateOptions {
   readonly now?: () => number;
   /** From start until the guest has its address and its agent answers. */
   readonly bootMs?: number;
+  /** From then until cloud-init is done. */
+  readonly cloudInitMs?: number;
   /** From a shutdown request until the guest is off. */
   readonly shutdownMs?: number;
   readonly bridges?: readonly string[];
@@ -44,6 +46,7 @@ export class HostState {
   /** Every start that succeeded, oldest first; stays when the domain is gone. */
   readonly boots: (BootReport & { readonly name: string; readonly uuid: string })[] = [];
   bootMs: number;
+  cloudInitMs: number;
   shutdownMs: number;
   memoryBytes: bigint;
   #lastTap = -1;
@@ -52,6 +55,7 @@ export class HostState {
     this.name = options.name;
     this.now = options.now ?? Date.now;
     this.bootMs = options.bootMs ?? 2_000;
+    this.cloudInitMs = options.cloudInitMs ?? 1_000;
     this.shutdownMs = options.shutdownMs ?? 500;
     this.bridges = new Set(options.bridges ?? ['br0']);
     this.virtTypes = options.virtTypes ?? ['kvm', 'qemu'];

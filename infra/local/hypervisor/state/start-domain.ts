@@ -81,7 +81,7 @@ function launch(host: HostState, definition: DomainDefinition, options: { paused
       chain: backingChain(path, host.files).map((backing) => backing.path),
     })),
     host.files,
-    { now: host.now(), bootMs: host.bootMs },
+    { now: host.now(), bootMs: host.bootMs, cloudInitMs: host.cloudInitMs },
   );
   host.boots.push({ name: definition.name, uuid: definition.uuid, ...guest.boot });
   return {

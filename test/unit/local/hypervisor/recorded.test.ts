@@ -10,16 +10,20 @@ import {
   createEmbeddedLibvirt,
   type EmbeddedLibvirt,
 } from '../../../../infra/local/hypervisor/embedded-libvirt.ts';
+import { startDomain } from '../../../../infra/local/hypervisor/state/start-domain.ts';
 import { encodeFrame, type Frame, FrameDecoder } from '../../../../lib/libvirt/framing.ts';
 import { MESSAGE_STATUS, MESSAGE_TYPE } from '../../../../lib/libvirt/message.ts';
 import { type Procedure, type ProcedureName, procedures } from '../../../../lib/libvirt/protocol.ts';
 import { decodeRemoteError } from '../../../../lib/libvirt/remote-error.ts';
+import { formatUuid } from '../../../../lib/libvirt/uuid.ts';
 import { type RecordedFrame, readRecordings } from '../../libvirt/recordings.ts';
+import { AGENT_CHANNEL } from './daemon-client.ts';
 
 /** Results that must be the same in every field; of the others only the fields' names and types. */
 const SAME_RESULT: readonly ProcedureName[] = [
   'authList',
   'connectListAllDomains',
+  'domainAgentCommand',
   'domainAgentSetResponseTimeout',
   'domainDefineXml',
   'domainDefineXmlFlags',
@@ -172,7 +176,7 @@ function hostOf(recording: string): EmbeddedLibvirt {
     auth: recording in auth ? auth[recording as keyof typeof auth] : 'none',
     pools: [],
     storageBytes: 500_000,
-    bootMs: 60_000,
+    bootMs: recording === 'agent.json' ? 0 : 60_000,
   });
   daemon.state.files.makeDirectory('/var/lib/libvirt/full');
   if (recording === 'own-client.json') {
@@ -181,7 +185,25 @@ function hostOf(recording: string): EmbeddedLibvirt {
     daemon.state.files.create('/var/lib/libvirt/images/a.raw', new Uint8Array(8192));
     daemon.state.pools.define({ name: 'lab', targetPath: '/var/lib/libvirt/images' }).start();
   }
+  if (recording === 'agent.json') startGuest(daemon);
   return daemon;
+}
+
+/** The guest whose agent was asked; that it runs is all that counts. */
+function startGuest({ state }: EmbeddedLibvirt): void {
+  const lookup = readRecordings().find(
+    ({ recording, from, procedure }) =>
+      recording === 'agent.json' && from === 'daemon' && procedure === 'domainLookupByName',
+  );
+  if (!lookup) {
+    throw new Error('agent.json does not look its domain up');
+  }
+  const { dom } = procedures.domainLookupByName.result.decode(lookup.frame.payload);
+  const domain = state.domains.define(
+    `<domain type='qemu'><name>${dom.name}</name><uuid>${formatUuid(dom.uuid)}</uuid><memory unit='MiB'>64</memory>
+     <vcpu>1</vcpu><os><type arch='x86_64' machine='q35'>hvm</type></os><devices>${AGENT_CHANNEL}</devices></domain>`,
+  );
+  startDomain(state, domain, { paused: false }).guest.agent = 'running';
 }
 
 interface Outcome {

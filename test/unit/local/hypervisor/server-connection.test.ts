@@ -13,7 +13,8 @@ import {
   type MessageHeader,
 } from '../../../../lib/libvirt/framing.ts';
 import { LibvirtAuthError, LibvirtConnection, LibvirtTransportError } from '../../../../lib/libvirt/index.ts';
-import { encodeCall, KEEPALIVE_PROGRAM, REMOTE_PROGRAM } from '../../../../lib/libvirt/message.ts';
+import { encodeCall, KEEPALIVE_PROGRAM } from '../../../../lib/libvirt/message.ts';
+import { PROGRAM } from '../../../../lib/libvirt/protocol.ts';
 import { decodeRemoteError } from '../../../../lib/libvirt/remote-error.ts';
 import { rawVolumeXml } from './daemon-client.ts';
 
@@ -33,7 +34,7 @@ class RawClient {
 
   send(header: Partial<MessageHeader>, payload: Uint8Array = new Uint8Array(0)): void {
     const full = {
-      program: REMOTE_PROGRAM,
+      program: PROGRAM.remote,
       version: 1,
       procedure: 0,
       type: 0,
