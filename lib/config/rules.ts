@@ -26,6 +26,7 @@ const sketchSchema = z.object({
     )
     .catch([]),
   machineTypes: mapping,
+  readiness: z.object({ cloudInit: z.unknown() }).catch({ cloudInit: undefined }),
   images: z.record(z.string(), z.object({ url: z.string().catch('') }).catch({ url: '' })).catch({}),
   aws: z
     .object({
@@ -54,6 +55,7 @@ export function checkRules(value: unknown, use: 'synth' | 'run'): PlacedFault[] 
   return [
     ...nameFaults(sketch.data),
     ...duplicateHostFaults(sketch.data),
+    ...scrubFaults(sketch.data),
     ...(use === 'synth' ? localOnlyFaults(sketch.data) : []),
     ...networkFaults(sketch.data),
     ...egressFaults(sketch.data),
@@ -97,6 +99,19 @@ function duplicateHostFaults({ hosts }: Sketch): PlacedFault[] {
     }
   }
   return faults;
+}
+
+const scrubbing = z.object({ seed: z.object({ scrub: z.literal(true) }) });
+
+/** Nobody could ever tell when such a VM's seed may be scrubbed: each would end as overdue. */
+function scrubFaults({ machineTypes, readiness }: Sketch): PlacedFault[] {
+  if (readiness.cloudInit === true) return [];
+  return Object.entries(machineTypes)
+    .filter(([, machineType]) => scrubbing.safeParse(machineType).success)
+    .map(([name]) => ({
+      path: ['machineTypes', name, 'seed', 'scrub'],
+      detail: 'needs readiness.cloudInit: true, which says when cloud-init is done',
+    }));
 }
 
 function localOnlyFaults({ ssh, images, aws }: Sketch): PlacedFault[] {

@@ -47,9 +47,19 @@ const host = z.strictObject({
   virtType: z.enum(['kvm', 'qemu']).default('kvm'),
 });
 
+/** Whether user-data is taken off the seed once cloud-init is done, where the request does not say. */
+const seed = z.strictObject({
+  scrub: z.boolean().default(false),
+});
+
 const machineType = z.strictObject({
   vcpus: whole(1, 512),
   memoryMiB: whole(64, 16 * 1024 * 1024),
+  seed: seed.exactOptional(),
+});
+
+const readiness = z.strictObject({
+  cloudInit: z.boolean().default(false),
 });
 
 const image = z.strictObject({
@@ -90,6 +100,8 @@ export const configSchema = z.strictObject({
   /** GiB, for creates that do not say. */
   diskSizeGb: whole(1, 65_536).default(10),
   vendorData: text.default(''),
+  /** What guests are asked through their agents beyond their addresses. */
+  readiness: readiness.prefault({}),
   deadlines: deadlines.prefault({}),
   gc: gc.prefault({}),
   aws: awsSection.optional(),

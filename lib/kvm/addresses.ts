@@ -8,18 +8,21 @@ import { INTERFACE_ADDRESSES_SRC } from '../libvirt/constants.ts';
 import { LibvirtError, LibvirtTimeoutError } from '../libvirt/errors.ts';
 import type { DomainHandle, DomainInterface } from '../libvirt/objects.ts';
 import type { InstanceAddress } from '../provider/instance.ts';
+import { limitAgentWait } from './guest-agent.ts';
 import type { HostSession } from './host-session.ts';
 
-/**
- * Seconds. Without it the first call to a stopped agent did not return in 50 s and occupied one of the daemon's
- * workers meanwhile; a daemon that cannot limit the wait is therefore not asked at all.
- */
-const AGENT_RESPONSE_SECONDS = 1;
 /** The agent's own limit and one round trip. */
 const AGENT_CALL_LIMIT_MS = 4_000;
 
+export interface SeenAddresses {
+  /** IPv4 first. Empty while no source knows one. */
+  readonly addresses: readonly InstanceAddress[];
+  /** The agent answered, and may be asked more in this session: its waits are limited. */
+  readonly hasAgent: boolean;
+}
+
 /**
- * IPv4 first. Empty while no source knows one: both fail routinely in a guest that is still booting.
+ * Both sources fail routinely in a guest that is still booting.
  *
  * @throws only what ends the session; that the guest has no address yet is no error.
  */
@@ -27,19 +30,16 @@ export async function seeAddresses(
   session: HostSession,
   handle: DomainHandle,
   macs: readonly string[],
-): Promise<readonly InstanceAddress[]> {
+): Promise<SeenAddresses> {
   const fromAgent = await unlessRefused(async () => {
-    await session.call('domainAgentSetResponseTimeout', {
-      dom: handle,
-      timeout: AGENT_RESPONSE_SECONDS,
-      flags: 0,
-    });
+    await limitAgentWait(session, handle);
     return ask(session, handle, 'agent');
   });
-  const seen = chooseAddresses(fromAgent, macs, 'agent');
-  if (seen.length > 0) return seen;
+  const hasAgent = fromAgent !== null;
+  const seen = chooseAddresses(fromAgent ?? [], macs, 'agent');
+  if (seen.length > 0) return { addresses: seen, hasAgent };
   const fromArp = await unlessRefused(() => ask(session, handle, 'arp'));
-  return chooseAddresses(fromArp, macs, 'arp');
+  return { addresses: chooseAddresses(fromArp ?? [], macs, 'arp'), hasAgent };
 }
 
 /** Pure; exported for its tests. */
@@ -70,11 +70,11 @@ async function ask(
   return (await session.call('domainInterfaceAddresses', args, { timeoutMs: AGENT_CALL_LIMIT_MS })).ifaces;
 }
 
-async function unlessRefused(read: () => Promise<DomainInterface[]>): Promise<DomainInterface[]> {
+async function unlessRefused(read: () => Promise<DomainInterface[]>): Promise<DomainInterface[] | null> {
   try {
     return await read();
   } catch (error) {
-    if (error instanceof LibvirtError || error instanceof LibvirtTimeoutError) return [];
+    if (error instanceof LibvirtError || error instanceof LibvirtTimeoutError) return null;
     throw error;
   }
 }

@@ -9,14 +9,10 @@ import { toProviderError } from './error-classification.ts';
 import { type CreateProgress, finishCreate } from './finish-create.ts';
 import type { HostSession } from './host-session.ts';
 import { idOf, isActive } from './instance-view.ts';
-import { observe } from './observe-vm.ts';
 import { hostNamed, type ProviderContext, sendWork } from './provider-context.ts';
 import { advancePhase, asOwn, findVmByUuid, type OwnVm } from './vm.ts';
+import { WATCH_SECONDS, watchVm } from './watch-vm.ts';
 
-/** How long to wait before looking again for an address: a cloud image boots in 10–60 s. */
-const WATCH_SECONDS = 10;
-const WATCH_SECONDS_LATER = 30;
-const WATCHES_BEFORE_LATER = 12;
 /** How long to wait for another worker's import. */
 const IMPORT_WAIT_SECONDS = 30;
 /** How often to look whether a VM whose request never arrived whole has got a repeat. */
@@ -87,7 +83,7 @@ async function continueCreate(
 ): Promise<void> {
   const { phase } = vm.description.metadata;
   if (phase === null || phase.phase === 'failed') return;
-  if (phase.phase === 'ready') return watch(context, session, vm, message);
+  if (phase.phase === 'ready') return watchVm(context, session, vm, message);
   if (context.options.now() >= phase.deadline) {
     const detail = phase.phase === 'reserved' ? ': its request never arrived whole and was not repeated' : '';
     const error = `the create did not end by ${new Date(phase.deadline).toISOString()}${detail}`;
@@ -132,20 +128,4 @@ async function recordFailure(
   if (failure.retryable) throw failure;
   context.report('create-failed', { id: idOf(vm), kind: failure.kind });
   await advancePhase(session, vm.handle, { phase: 'failed', error: failure.message });
-}
-
-/** After the start: until an address is seen and recorded, or the deadline passes. */
-async function watch(
-  context: ProviderContext,
-  session: HostSession,
-  vm: OwnVm,
-  message: WorkMessage,
-): Promise<void> {
-  const { address, phase } = vm.description.metadata;
-  const isActiveNow = vm.handle.id >= 0;
-  if (!isActiveNow || address?.runtimeId === vm.handle.id) return;
-  const { ip } = await observe(context, session, vm, { lookAfresh: true });
-  if (ip !== null || context.options.now() >= (phase?.deadline ?? 0)) return;
-  const waitSeconds = message.attempt < WATCHES_BEFORE_LATER ? WATCH_SECONDS : WATCH_SECONDS_LATER;
-  await sendWork(context, 'create', vm.host, vm.identity, waitSeconds, message.attempt + 1);
 }

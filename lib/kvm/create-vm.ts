@@ -17,7 +17,8 @@ import { observe } from './observe-vm.ts';
 import { type ProviderContext, sendWork } from './provider-context.ts';
 import { CONTINUATION_SECONDS, type Reservation, reserve } from './reserve.ts';
 import { type ResolvedRequest, resolveRequest } from './resolve-request.ts';
-import { differingFields, specificationOf } from './specification.ts';
+import { hasScrubBegun, isScrubDue } from './scrub-seed.ts';
+import { differingFields, SCRUB_FIELD, specificationOf } from './specification.ts';
 import {
   advancePhase,
   asOwn,
@@ -98,7 +99,7 @@ async function join(
 }
 
 /** @throws ProviderError `conflict` that names the fact: foreign, another uid, or the fields that differ. */
-function requireSame(context: ProviderContext, { request }: ResolvedRequest, found: Vm): OwnVm {
+function requireSame(context: ProviderContext, { request, scrub }: ResolvedRequest, found: Vm): OwnVm {
   const vm = asOwn(found, context.options.fleet);
   if (vm === null) {
     throw new ProviderError(
@@ -109,7 +110,9 @@ function requireSame(context: ProviderContext, { request }: ResolvedRequest, fou
   if (request.uid !== undefined && request.uid !== vm.identity.uid) {
     throw new ProviderError('conflict', `the name ${request.name} is held by a VM with another uid`);
   }
-  const fields = differingFields(specificationOf(request, vm.identity.uuid), vm.identity.requested);
+  const fields = differingFields(specificationOf(request, vm.identity.uuid), vm.identity.requested).filter(
+    (field) => field !== SCRUB_FIELD || scrub !== vm.identity.scrub,
+  );
   if (fields.length > 0) {
     throw new ProviderError('conflict', `the VM ${request.name} exists and differs in ${fields.join(', ')}`, {
       errors: fields.map((field) => ({ pointer: `/${field.replaceAll('.', '/')}`, detail: 'differs' })),
@@ -118,13 +121,20 @@ function requireSame(context: ProviderContext, { request }: ResolvedRequest, fou
   return vm;
 }
 
-/** A VM that was made and is shut off is started again, and its address waited for: a create makes it exist and run. */
+/**
+ * A VM that was made and is shut off is started again, and its address waited for: a create makes it exist and run. One
+ * that runs, with a seed that could not be scrubbed in time, is watched for another while.
+ */
 async function ensureRunning(context: ProviderContext, session: HostSession, vm: OwnVm): Promise<Instance> {
   const { state } = await session.call('domainGetState', { dom: vm.handle, flags: 0 });
   if (!isActive(state) && vm.handle.id < 0) {
     await sendWork(context, 'create', vm.host, vm.identity, CONTINUATION_SECONDS);
     await advancePhase(session, vm.handle, { phase: 'ready', deadline: newDeadline(context) });
     await startDomain(context, session, vm);
+  } else if (isScrubDue(vm) && context.options.now() >= (vm.description.metadata.phase?.deadline ?? 0)) {
+    // Before its deadline a worker watches this VM already.
+    await sendWork(context, 'create', vm.host, vm.identity, CONTINUATION_SECONDS);
+    await advancePhase(session, vm.handle, { phase: 'ready', deadline: newDeadline(context) });
   }
   return instanceOf(context, session, vm.identity.uuid);
 }
@@ -137,7 +147,7 @@ async function resume(context: ProviderContext, session: HostSession, vm: OwnVm)
   await sendWork(context, 'create', vm.host, vm.identity, CONTINUATION_SECONDS);
   const before = (await readVm(session, vm.handle)).description.metadata.phase;
   if (before?.phase === 'ready') return;
-  const seeded = before?.seeded === true;
+  const seeded = before?.seeded === true || hasScrubBegun(vm.description.metadata);
   const phase: PhaseRecord = {
     phase: seeded ? 'seeded' : 'reserved',
     seeded,

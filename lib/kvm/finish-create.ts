@@ -16,8 +16,9 @@ import { isActive } from './instance-view.ts';
 import { buildStarted } from './metadata-elements.ts';
 import { openPool, type Pool } from './pool.ts';
 import type { ProviderContext } from './provider-context.ts';
+import { hasScrubBegun, scrubSeed } from './scrub-seed.ts';
 import { seedDigest } from './specification.ts';
-import { advancePhase, asOwn, findVmByUuid, type OwnVm, readVm, writeMetadata } from './vm.ts';
+import { advancePhase, findOwnByUuid, type OwnVm, readVm, writeMetadata } from './vm.ts';
 import { volumeName } from './volume-names.ts';
 import { GIB } from './volume-xml.ts';
 import { ensureOverlay, storeSeed } from './volumes.ts';
@@ -38,15 +39,16 @@ export async function finishCreate(
   uuid: string,
   seed: Uint8Array | null,
 ): Promise<CreateProgress> {
-  const vm = await findOwn(context, session, uuid);
+  const vm = await findOwnByUuid(session, uuid, context.options.fleet);
   if (vm === null || vm.description.metadata.deleting !== null) return 'gone';
   const { phase } = vm.description.metadata;
   if (phase?.phase === 'ready') return 'ready';
   try {
     const pool = await openPool(session);
-    if (phase?.seeded !== true) {
+    // Once user-data is off the seed it never goes back, also if somebody has removed the phase that says `seeded`.
+    if (phase?.seeded !== true && !hasScrubBegun(vm.description.metadata)) {
       if (seed === null) return 'no-seed';
-      await seedStep(session, pool, vm, seed);
+      await seedStep(context, session, pool, vm, seed);
     }
     const base = await imageStep(context, session, pool, vm);
     if (base === null) return 'no-image';
@@ -60,12 +62,13 @@ export async function finishCreate(
   }
 }
 
-async function findOwn(context: ProviderContext, session: HostSession, uuid: string): Promise<OwnVm | null> {
-  const vm = await findVmByUuid(session, uuid);
-  return vm === null ? null : asOwn(vm, context.options.fleet);
-}
-
-async function seedStep(session: HostSession, pool: Pool, vm: OwnVm, seed: Uint8Array): Promise<void> {
+async function seedStep(
+  context: ProviderContext,
+  session: HostSession,
+  pool: Pool,
+  vm: OwnVm,
+  seed: Uint8Array,
+): Promise<void> {
   const { identity } = vm;
   if (seedDigest(identity.uuid, seed) !== identity.seedDigest) {
     throw new ProviderError(
@@ -75,6 +78,10 @@ async function seedStep(session: HostSession, pool: Pool, vm: OwnVm, seed: Uint8
   }
   await storeSeed(session, pool.handle, identity, seed);
   await advancePhase(session, vm.handle, { phase: 'seeded', seeded: true });
+  // A creator so slow that another one has started the VM, and a worker scrubbed its seed, has put user-data back.
+  if (identity.scrub && hasScrubBegun((await readVm(session, vm.handle)).description.metadata)) {
+    await scrubSeed(context, session, identity.uuid);
+  }
 }
 
 /** Path and size of the base image in the pool; null while it is not there. */

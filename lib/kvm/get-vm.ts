@@ -18,7 +18,7 @@ export async function getVm(context: ProviderContext, id: string): Promise<Insta
     const found = await findVmByName(session, name);
     const vm = found === null ? null : asOwn(found, context.options.fleet);
     if (vm === null) throw notThere(id);
-    return await observe(context, session, vm, { lookAfresh: true });
+    return await observe(context, session, vm, { lookAfresh: true, askReadiness: true });
   } catch (error) {
     if (hasCode(error, ERROR_CODE.noDomain)) throw notThere(id);
     throw toProviderError(error, { op: 'get', host: host.name, id });

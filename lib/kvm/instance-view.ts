@@ -15,6 +15,8 @@ export interface Observation {
   /** Seen just now; null when nobody looked, and then the recorded address counts. */
   readonly addresses: readonly InstanceAddress[] | null;
   readonly progress: Instance['progress'];
+  /** Absent when nobody asked for it. */
+  readonly readiness?: Instance['readiness'];
   /** Milliseconds since the epoch. */
   readonly now: number;
 }
@@ -52,7 +54,15 @@ export function buildInstance(observation: Observation): Instance {
     protected: metadata.protected,
     createdAt: iso(identity.createdAt),
     expiresAt: metadata.expiresAt === null ? null : iso(metadata.expiresAt),
+    ...(observation.readiness === undefined ? {} : { readiness: observation.readiness }),
+    ...(identity.scrub ? { seed: scrubOf(metadata, observation.now) } : {}),
   };
+}
+
+function scrubOf({ scrub, phase }: Metadata, now: number): NonNullable<Instance['seed']> {
+  const doneAt = scrub?.doneAt ?? null;
+  if (doneAt !== null) return { scrub: 'done', at: iso(doneAt) };
+  return { scrub: now >= (phase?.deadline ?? 0) ? 'overdue' : 'pending', at: null };
 }
 
 export function buildVmRecord(vm: OwnVm): VmRecord {

@@ -9,6 +9,7 @@ import {
   METADATA,
   type MetadataName,
   type PhaseRecord,
+  type ScrubRecord,
 } from './metadata.ts';
 import { buildXml, type XmlInput } from './xml-tree.ts';
 
@@ -53,6 +54,10 @@ export function buildDeleting(record: DeletingRecord): XmlInput {
 
 export function buildAddress(record: AddressRecord): XmlInput {
   return element('address', { ...record });
+}
+
+export function buildScrub({ since, doneAt }: ScrubRecord): XmlInput {
+  return element('scrub', { since, doneAt: doneAt ?? undefined });
 }
 
 /** The text virDomainSetMetadata wants: libvirt adds the namespace from its `uri` and `key` arguments itself. */

@@ -17,6 +17,7 @@ export const METADATA = {
   protection: { uri: `${NAMESPACE_ROOT}:protection:1`, key: 'kvmfn-protection' },
   deleting: { uri: `${NAMESPACE_ROOT}:deleting:1`, key: 'kvmfn-deleting' },
   address: { uri: `${NAMESPACE_ROOT}:address:1`, key: 'kvmfn-address' },
+  scrub: { uri: `${NAMESPACE_ROOT}:scrub:1`, key: 'kvmfn-scrub' },
 } as const;
 export type MetadataName = keyof typeof METADATA;
 
@@ -37,6 +38,8 @@ export interface Identity {
   readonly seedBytes: number;
   /** SHA-256 of UUID and seed: salted, since metadata is readable over libvirt's read-only socket. */
   readonly seedDigest: string;
+  /** Whether user-data is to be taken off the seed: what the request says, else what its machine type said then. */
+  readonly scrub: boolean;
   /** The request as it was made, field by field; absent fields are left out. */
   readonly requested: Readonly<Record<string, string>>;
 }
@@ -69,6 +72,13 @@ export interface AddressRecord extends InstanceAddress {
   readonly runtimeId: number;
 }
 
+/** Written by whoever scrubs the seed: once before it touches the volume, once when all of it is done. */
+export interface ScrubRecord {
+  readonly since: number;
+  /** Null until the volume was overwritten and read back. */
+  readonly doneAt: number | null;
+}
+
 export interface Metadata {
   readonly identity: Identity | null;
   readonly phase: PhaseRecord | null;
@@ -79,4 +89,5 @@ export interface Metadata {
   readonly protected: boolean;
   readonly deleting: DeletingRecord | null;
   readonly address: AddressRecord | null;
+  readonly scrub: ScrubRecord | null;
 }

@@ -11,6 +11,7 @@ import {
   type Metadata,
   type MetadataName,
   type PhaseRecord,
+  type ScrubRecord,
 } from './metadata.ts';
 import { childrenOf, type XmlElement } from './xml-tree.ts';
 
@@ -34,6 +35,7 @@ export function parseMetadata(metadata: XmlElement | null): Metadata {
     protected: find('protection') !== null,
     deleting: parseDeleting(find('deleting')),
     address: parseAddress(find('address')),
+    scrub: parseScrub(find('scrub')),
   };
 }
 
@@ -63,6 +65,7 @@ function parseIdentity(node: XmlElement | null): Identity | null {
     baseVolume,
     seedBytes,
     seedDigest,
+    scrub: at['scrub'] === 'true',
     requested: Object.fromEntries(
       childrenOf(node, 'requested').map(({ attributes }) => [
         attributes['field'] ?? '',
@@ -109,6 +112,12 @@ function parseAddress(node: XmlElement | null): AddressRecord | null {
     seenAt,
     runtimeId,
   };
+}
+
+/** An element that cannot be read still says that somebody began: no creator may store the whole seed again. */
+function parseScrub(node: XmlElement | null): ScrubRecord | null {
+  if (node === null) return null;
+  return { since: integer(node.attributes['since']) ?? 0, doneAt: integer(node.attributes['doneAt']) };
 }
 
 function integer(text: string | undefined): number | null {

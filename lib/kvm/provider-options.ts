@@ -15,6 +15,8 @@ export interface KvmHost {
 export interface MachineType {
   readonly vcpus: number;
   readonly memoryMiB: number;
+  /** For creates that do not say: whether user-data is taken off the seed once cloud-init is done. */
+  readonly seed?: { readonly scrub: boolean };
 }
 
 /** A byte stream to a host's libvirtd and the way to end all that carries it. */
@@ -43,6 +45,8 @@ export interface KvmProviderOptions {
   /** GiB, for requests that name none. */
   readonly diskSizeGb: number;
   readonly vendorData: string;
+  /** What guests are asked beyond their addresses; nothing unless it says so. */
+  readonly readiness?: { readonly cloudInit: boolean };
   readonly deadlines: { readonly createSeconds: number; readonly deleteSeconds: number };
   readonly dial: Dial;
   readonly enqueue: Enqueue;

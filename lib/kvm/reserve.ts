@@ -59,6 +59,7 @@ export async function reserve(
     baseVolume: resolved.baseVolume,
     seedBytes: seed.length,
     seedDigest: seedDigest(uuid, seed),
+    scrub: resolved.scrub,
     requested: specificationOf(request, uuid),
   };
   const xml = buildDomainXml({

@@ -6,8 +6,10 @@ import { baseVolumeName, type ImageSource } from '../image/image-source.ts';
 import type { CreateRequest } from '../provider/provider.ts';
 import { type Fault, ProviderError } from '../provider/provider-error.ts';
 import { AuthorizedKeyError, validateAuthorizedKey } from '../seed/authorized-key.ts';
+import { checkNothingRunsAtEachBoot } from '../seed/each-boot.ts';
 import { NetworkConfigError, validateNetworkConfig } from '../seed/network-config.ts';
 import { type PreparedUserData, prepareUserData } from '../seed/prepare-user-data.ts';
+import { MIN_SCRUBBED_BYTES } from '../seed/scrubbed-user-data.ts';
 import { UserDataError } from '../seed/user-data-error.ts';
 import type { KvmHost, KvmProviderOptions, MachineType } from './provider-options.ts';
 
@@ -19,6 +21,8 @@ export interface ResolvedRequest {
   readonly baseVolume: string;
   readonly diskSizeGb: number;
   readonly prepared: PreparedUserData;
+  /** Whether user-data is to be taken off the seed once cloud-init is done. */
+  readonly scrub: boolean;
 }
 
 /** Pure. @throws ProviderError `invalid-request` with every fault and its pointer; `permanent` for the operator's own vendor-data. */
@@ -39,6 +43,8 @@ export function resolveRequest(options: KvmProviderOptions, request: CreateReque
     faults.push({ pointer: '/placement/image', detail: `no image ${quote(placement.image)}` });
   }
   const prepared = prepare(request, options.vendorData, faults);
+  const scrub = request.seed?.scrub ?? machineType?.seed?.scrub ?? false;
+  if (scrub && prepared !== null) checkScrub(options, request, prepared, faults);
   if (faults.length > 0 || typeof host === 'string' || !machineType || !image || !prepared) {
     // With the pointers: of a direct invocation's error the caller sees nothing but the message.
     const message = faults.map(({ pointer, detail }) => `${pointer} ${detail}`).join('; ');
@@ -53,7 +59,26 @@ export function resolveRequest(options: KvmProviderOptions, request: CreateReque
     baseVolume: baseVolumeName(source),
     diskSizeGb: request.diskSizeGb ?? options.diskSizeGb,
     prepared,
+    scrub,
   };
+}
+
+/** A seed can be scrubbed only if it is known when cloud-init is done, and if the guest needs no user-data after that. */
+function checkScrub(
+  { readiness }: KvmProviderOptions,
+  request: CreateRequest,
+  prepared: PreparedUserData,
+  faults: Fault[],
+): void {
+  if (readiness?.cloudInit !== true) {
+    const detail = 'scrub needs readiness.cloudInit in the configuration, which says when cloud-init is done';
+    faults.push({ pointer: '/seed/scrub', detail });
+  }
+  collect(faults, '/cloudInit', () => checkNothingRunsAtEachBoot(request.cloudInit ?? new Uint8Array()));
+  if (prepared.userData.length < MIN_SCRUBBED_BYTES) {
+    const detail = `with seed.scrub user-data has at least ${MIN_SCRUBBED_BYTES} bytes`;
+    faults.push({ pointer: '/cloudInit', detail });
+  }
 }
 
 /** An empty host is allowed only when exactly one is configured. */

@@ -8,6 +8,9 @@ import type { CreateRequest } from '../provider/provider.ts';
 
 export type Specification = Readonly<Record<string, string>>;
 
+/** Two requests that differ here are the same if what they come to is: whoever compares them looks at that as well. */
+export const SCRUB_FIELD = 'seed.scrub';
+
 /** Absent fields and their defaults are the same request; so are labels in another order. */
 export function specificationOf(request: CreateRequest, uuid: string): Specification {
   const digest = (value: string | Uint8Array) =>
@@ -27,6 +30,8 @@ export function specificationOf(request: CreateRequest, uuid: string): Specifica
     labels: labels.length > 0 ? JSON.stringify(labels) : undefined,
     protected: request.protected ? 'true' : undefined,
     autostart: request.autostart === false ? 'false' : undefined,
+    // What it says and not what it comes to: the machine type's own word may change between two equal requests.
+    [SCRUB_FIELD]: request.seed?.scrub.toString(),
   };
   return Object.fromEntries(
     Object.entries(fields).filter((entry): entry is [string, string] => entry[1] !== undefined),

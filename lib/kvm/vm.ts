@@ -65,6 +65,16 @@ export function asOwn(vm: Vm, fleet: string): OwnVm | null {
   return { ...vm, identity };
 }
 
+/** Null for one that is gone, and for one that is not ours. */
+export async function findOwnByUuid(
+  session: HostSession,
+  uuid: string,
+  fleet: string,
+): Promise<OwnVm | null> {
+  const vm = await findVmByUuid(session, uuid);
+  return vm === null ? null : asOwn(vm, fleet);
+}
+
 /** Replaces one metadata element. Repeatable. @throws LibvirtError noDomain when the VM was deleted. */
 export async function writeMetadata(
   session: HostSession,

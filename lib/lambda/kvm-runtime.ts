@@ -70,7 +70,7 @@ export function createKvmRuntime(parts: KvmRuntimeParts): Runtime {
 type ProviderSettings = Omit<KvmProviderOptions, 'dial' | 'enqueue' | 'fetch' | 'now' | 'randomUuid'>;
 
 function providerSettings(config: Config, scope: ProviderScope): ProviderSettings {
-  const { fleet, hosts, machineTypes, images, diskSizeGb, vendorData, deadlines } = config;
+  const { fleet, hosts, machineTypes, images, diskSizeGb, vendorData, readiness, deadlines } = config;
   const { deadlineAt, signal, canImport, log } = scope;
   return {
     fleet,
@@ -84,6 +84,7 @@ function providerSettings(config: Config, scope: ProviderScope): ProviderSetting
     ),
     diskSizeGb,
     vendorData,
+    readiness,
     deadlines,
     deadlineAt,
     signal,

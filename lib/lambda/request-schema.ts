@@ -59,6 +59,7 @@ export const createInput = z.strictObject({
     .exactOptional(),
   protected: z.boolean().exactOptional(),
   autostart: z.boolean().exactOptional(),
+  seed: z.strictObject({ scrub: z.boolean() }).exactOptional(),
 });
 export type CreateInput = z.infer<typeof createInput>;
 

@@ -25,6 +25,20 @@ export interface InstanceAddress {
   readonly source: 'agent' | 'arp';
 }
 
+/** In `cloud-init status`'s own words; `degraded` is its "degraded done", `unknown` what cannot be asked or understood. */
+export const CLOUD_INIT_STATES = ['running', 'done', 'degraded', 'error', 'disabled', 'unknown'] as const;
+export type CloudInitState = (typeof CLOUD_INIT_STATES)[number];
+
+export interface Readiness {
+  readonly cloudInit: CloudInitState;
+  /** Which stage, how many errors, what to do: never a word of the guest's, which may quote user-data. */
+  readonly detail: string | null;
+}
+
+/** `overdue`: the create's deadline passed before cloud-init was done; a repeat of the request goes on. */
+export const SCRUB_STATES = ['pending', 'done', 'overdue'] as const;
+export type ScrubState = (typeof SCRUB_STATES)[number];
+
 export interface Instance {
   /** `host/name`: carries the host, so it finds the VM whatever placement says later. */
   readonly id: string;
@@ -49,6 +63,10 @@ export interface Instance {
   /** RFC 3339, UTC, milliseconds. */
   readonly createdAt: string;
   readonly expiresAt: string | null;
+  /** Only where the configuration asks guests for it, and only of a `get`; null while the VM does not run. */
+  readonly readiness?: Readiness | null;
+  /** Only for VMs whose user-data is to be taken off the seed; `at` (RFC 3339) once it was. */
+  readonly seed?: { readonly scrub: ScrubState; readonly at: string | null };
 }
 
 /** Whether a host's part of a listing is whole, and why not. */

@@ -22,6 +22,8 @@ export interface CreateRequest {
   readonly labels?: Readonly<Record<string, string>>;
   readonly protected?: boolean;
   readonly autostart?: boolean;
+  /** `scrub`: whether user-data is taken off the seed once cloud-init is done; the machine type says so else. */
+  readonly seed?: { readonly scrub: boolean };
 }
 
 /** `created`: it was started now (201); `accepted`: work goes on (202); `existing`: it was there and matches (200). */

@@ -30,7 +30,7 @@ export interface Volume {
 type TextField = (text: string, bytes: number) => Buffer;
 
 const SYSTEM_ID = 'LINUX';
-const APPLICATION_ID = 'KVM-FUNCTIONS';
+export const APPLICATION_ID = 'KVM-FUNCTIONS';
 
 /** Joliet, section 3.1: UCS-2 level 3. */
 const JOLIET_ESCAPE = Buffer.from('%/E', 'latin1');

@@ -21,8 +21,8 @@ export interface IsoOptions {
 
 /** ECMA-119 6.2.1: the first sixteen sectors belong to the system and stay empty. */
 const SYSTEM_AREA_SECTORS = 16;
-const PRIMARY_DESCRIPTOR = SYSTEM_AREA_SECTORS;
-const JOLIET_DESCRIPTOR = 17;
+export const PRIMARY_DESCRIPTOR = SYSTEM_AREA_SECTORS;
+export const JOLIET_DESCRIPTOR = 17;
 const TERMINATOR = 18;
 const PATH_TABLES = { primary: { little: 19, big: 20 }, joliet: { little: 21, big: 22 } } as const;
 const FIRST_DIRECTORY = 23;

@@ -79,7 +79,8 @@ function renderPart(part: MimePart): string {
   return [...headers, 'Content-Transfer-Encoding: base64', '', ...lines].join('\n');
 }
 
-function splitHeaders(text: string): { headers: ReadonlyMap<string, string>; bodyOffset: number } {
+/** Header fields by their names in lower case, and where the body begins. */
+export function splitHeaders(text: string): { headers: ReadonlyMap<string, string>; bodyOffset: number } {
   const headers = new Map<string, string>();
   let offset = 0;
   let current = '';
@@ -103,7 +104,7 @@ function splitHeaders(text: string): { headers: ReadonlyMap<string, string>; bod
   return { headers, bodyOffset: offset };
 }
 
-function boundaryOf(contentType: string): string | undefined {
+export function boundaryOf(contentType: string): string | undefined {
   const match = /;\s*boundary\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))/i.exec(contentType);
   return match?.[1]?.replaceAll(/\\(.)/g, '$1') ?? match?.[2];
 }

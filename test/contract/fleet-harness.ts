@@ -63,6 +63,7 @@ export class FleetHarness {
       },
       diskSizeGb: 1,
       vendorData: '',
+      readiness: { cloudInit: true },
       deadlines: { createSeconds: 3600, deleteSeconds: 600 },
       dial: this.options.dial,
       enqueue: async (message, delaySeconds) => {

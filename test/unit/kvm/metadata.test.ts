@@ -9,6 +9,7 @@ import {
   buildLease,
   buildPhase,
   buildProtection,
+  buildScrub,
   buildStarted,
   metadataText,
 } from '../../../lib/kvm/metadata-elements.ts';
@@ -29,6 +30,7 @@ const IDENTITY: Identity = {
   baseVolume: 'kvmfn-base-00.qcow2',
   seedBytes: 374_784,
   seedDigest: 'ab'.repeat(32),
+  scrub: true,
   requested: { 'placement.image': 'debian-12', ttlSeconds: '60' },
 };
 
@@ -55,6 +57,8 @@ describe('metadata', () => {
       runtimeId: 12,
     };
 
+    const scrub = { since: 10, doneAt: 11 };
+
     const metadata = read(
       ...[
         buildIdentity(IDENTITY),
@@ -63,7 +67,7 @@ describe('metadata', () => {
         buildLease(8),
         buildLabels({ a: 'b', c: '' }),
       ],
-      ...[buildProtection(), buildDeleting(deleting), buildAddress(address)],
+      ...[buildProtection(), buildDeleting(deleting), buildAddress(address), buildScrub(scrub)],
     );
 
     expect(metadata).toEqual({
@@ -75,7 +79,7 @@ describe('metadata', () => {
         labels: { a: 'b', c: '' },
         protected: true,
       },
-      ...{ deleting, address },
+      ...{ deleting, address, scrub },
     });
   });
 

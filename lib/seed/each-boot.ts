@@ -1,0 +1,188 @@
+/**
+ * Whether a guest can do without its user-data once cloud-init is done. Most of it is done once for an instance; what
+ * cloud-init takes from the seed anew at every boot would be lost with it, and what only the guest can read may be such.
+ */
+import { isAlias, isMap, isScalar, isSeq, type ParsedNode, type YAMLMap } from 'yaml';
+import { readCloudConfig } from './cloud-config-merge.ts';
+import { type MimeLeaf, mimeLeaves } from './mime-leaves.ts';
+import { readPyYaml, type YamlDocument } from './pyyaml-document.ts';
+import { MERGE_TAG } from './pyyaml-scalars.ts';
+import { scalarText, tagOf } from './pyyaml-tree.ts';
+import { inDocument, refusalAt, UserDataError } from './user-data-error.ts';
+import { classifyUserData, hasKnownHeader, type UserDataKind } from './user-data-kind.ts';
+import { decodeText } from './user-data-text.ts';
+
+/**
+ * Keys of a cloud-config that cloud-init reads at every boot: those of its modules of frequency `always` (22.4 and
+ * newer), those it reads itself before any module runs, and its lists of modules, without which the image's own lists
+ * would run what was left out before.
+ */
+export const EACH_BOOT_KEYS: ReadonlySet<string> = new Set([
+  ...[
+    'bootcmd',
+    'chef',
+    'disable_ec2_metadata',
+    'final_message',
+    'growpart',
+    'migrate',
+    'resize_rootfs',
+    'zypper',
+  ],
+  ...['fqdn', 'hostname', 'manage_etc_hosts', 'prefer_fqdn_over_hostname', 'preserve_hostname'],
+  'create_hostname_file',
+  ...['allow_userdata', 'datasource', 'datasource_list', 'datasource_pkg_list', 'def_log_file'],
+  ...[
+    'disable_network_activation',
+    'manual_cache_clean',
+    'network',
+    'output',
+    'reporting',
+    'syslog_fix_perms',
+  ],
+  ...['system_info', 'updates', 'vendor_data', 'vendor_data2'],
+  ...['cloud_init_modules', 'cloud_config_modules', 'cloud_final_modules'],
+]);
+
+const LOST =
+  'cloud-init takes it from the seed at every boot, and seed.scrub would take it away after the first';
+const UNDECIDED =
+  'whether it runs at every boot is known only in the guest, and then seed.scrub would take it away';
+
+/**
+ * @param userData as the caller sent it; the agent that is added to it is needed once
+ * @throws UserDataError that names what would be lost, or what cannot be told
+ */
+export function checkNothingRunsAtEachBoot(userData: Uint8Array): void {
+  const user = classifyUserData(decodeText(userData));
+  inDocument('user-data', user.skippedLines, () => checkKind(user.kind, user.text));
+}
+
+function checkKind(kind: UserDataKind, text: string): void {
+  switch (kind) {
+    case 'empty':
+    case 'script':
+      return;
+    case 'cloud-config':
+      checkKeys(text);
+      return;
+    case 'boothook':
+      throw refusalAt(text, 0, `a boothook: ${LOST}`);
+    case 'mime':
+      checkParts(mimeLeaves(text));
+      return;
+    case 'archive':
+      checkParts(archiveLeaves(text));
+      return;
+    case 'include':
+      throw refusalAt(text, 0, `an include: ${UNDECIDED}`);
+    case 'jinja':
+      throw refusalAt(text, 0, `a template: ${UNDECIDED}`);
+    case 'jsonp':
+      throw refusalAt(text, 0, `a JSON patch: ${UNDECIDED}`);
+    case 'part-handler':
+      throw refusalAt(text, 0, `a part-handler: ${UNDECIDED}`);
+  }
+}
+
+/** Part types with the kind of user-data that they are; `null` for those that cloud-init looks into itself. */
+const KIND_BY_TYPE: ReadonlyMap<string, UserDataKind | 'per-boot' | 'once' | null> = new Map([
+  ['text/plain', null],
+  ['text/x-not-multipart', null],
+  // It says so of parts that are something else too often to be believed.
+  ['text/x-shellscript', null],
+  ['text/cloud-config', 'cloud-config'],
+  ['text/cloud-config-archive', 'archive'],
+  ['text/cloud-config-jsonp', 'jsonp'],
+  ['text/cloud-boothook', 'boothook'],
+  ['text/jinja2', 'jinja'],
+  ['text/part-handler', 'part-handler'],
+  ['text/x-include-url', 'include'],
+  ['text/x-include-once-url', 'include'],
+  ['text/x-shellscript-per-boot', 'per-boot'],
+  ['text/x-shellscript-per-instance', 'once'],
+  ['text/x-shellscript-per-once', 'once'],
+]);
+
+/** A part's own lines are not those of the document, so its refusal says which part it is instead. */
+function checkParts(leaves: readonly MimeLeaf[]): void {
+  for (const [index, leaf] of leaves.entries()) {
+    try {
+      checkPart(leaf);
+    } catch (error) {
+      if (!(error instanceof UserDataError)) throw error;
+      throw new UserDataError(`part ${index + 1}: ${error.detail}`);
+    }
+  }
+}
+
+function checkPart({ contentType, content }: MimeLeaf): void {
+  const kind = KIND_BY_TYPE.get(contentType);
+  if (kind === undefined) {
+    throw new UserDataError(`a part of a type that is not known here: ${UNDECIDED}`);
+  }
+  if (kind === 'once') return;
+  if (kind === 'per-boot') throw new UserDataError(`a per-boot script: ${LOST}`);
+  if (content === null) throw new UserDataError(`an encoding that is not known here: ${UNDECIDED}`);
+  if (kind !== null) {
+    checkKind(kind, content);
+  } else if (hasKnownHeader(content)) {
+    // Without a header that it knows cloud-init leaves a plain part alone.
+    const found = classifyUserData(content);
+    checkKind(found.kind, found.text);
+  }
+}
+
+/** The entries of a cloud-config-archive: a text, or a mapping with `content` and perhaps `type`. */
+function archiveLeaves(text: string): MimeLeaf[] {
+  const document = readPyYaml(text);
+  const { root } = document;
+  if (!isSeq(root)) return [];
+  return root.items.map((item): MimeLeaf => {
+    const entry = target(document, item);
+    if (isScalar(entry)) return sniffed(scalarText(entry));
+    if (!isMap(entry)) return { contentType: '', content: null };
+    const field = (name: string): string | null => {
+      const value = entry.items.find(({ key }) => isScalar(key) && scalarText(key) === name)?.value;
+      const scalar = value == null ? undefined : target(document, value);
+      return isScalar(scalar) ? scalarText(scalar) : null;
+    };
+    const [type, content] = [field('type'), field('content')];
+    if (entry.items.some(({ key }) => isScalar(key) && tagOf(key) === MERGE_TAG)) {
+      return { contentType: '', content: null };
+    }
+    return type === null || type === ''
+      ? sniffed(content ?? '')
+      : { contentType: type.toLowerCase(), content };
+  });
+}
+
+/** An archive's entry without a type is a cloud-config unless its header says otherwise. */
+function sniffed(content: string): MimeLeaf {
+  return { contentType: hasKnownHeader(content) ? 'text/plain' : 'text/cloud-config', content };
+}
+
+function checkKeys(text: string): void {
+  const { document, root } = readCloudConfig(text);
+  if (root !== null) checkMapping(document, root);
+}
+
+/** Its own keys and those that merge keys bring. */
+function checkMapping(document: YamlDocument, map: YAMLMap.Parsed): void {
+  for (const { key, value } of map.items) {
+    const name = target(document, key);
+    if (!isScalar(name)) continue;
+    if (tagOf(name) === MERGE_TAG && value !== null) {
+      const merged = target(document, value);
+      const sources = isSeq(merged) ? merged.items.map((item) => target(document, item)) : [merged];
+      for (const source of sources) {
+        if (isMap(source)) checkMapping(document, source);
+      }
+    } else if (EACH_BOOT_KEYS.has(scalarText(name))) {
+      throw refusalAt(document.text, key.range[0], `${scalarText(name)}: ${LOST}`);
+    }
+  }
+}
+
+function target(document: YamlDocument, node: ParsedNode) {
+  return isAlias(node) ? document.targets.get(node) : node;
+}
