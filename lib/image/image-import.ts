@@ -42,6 +42,11 @@ export interface ImportOptions {
 /** `busy`: another importer is at work, or was faster; imageState() says until when. */
 export type ImportOutcome = 'imported' | 'busy';
 
+/**
+ * In which the host takes nothing of an upload. Its confirmation may have to wait for disks that first take what the
+ * kernel buffered; the time of the attempt bounds it as well.
+ */
+const UPLOAD_STALL_MS = 120_000;
 /** For each call that takes back a failed attempt: it runs in the last seconds of an invocation. */
 const CLEANUP_TIMEOUT_MS = 3_000;
 
@@ -122,7 +127,7 @@ async function fill(
     'storageVolUpload',
     { vol, offset: 0n, length: BigInt(sizeBytes), flags: 0 },
     verified(source, download.chunks, tail, counted),
-    place.options,
+    { ...place.options, timeoutMs: UPLOAD_STALL_MS },
   );
   await requireStoredTail(place, vol, sizeBytes, tail.bytes);
   const verdict = await giveVerdict(place, generation, header.virtualSizeBytes);

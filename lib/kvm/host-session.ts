@@ -13,7 +13,7 @@ import type {
 import { ProviderError } from '../provider/provider-error.ts';
 import type { HostStream, KvmHost, KvmProviderOptions } from './provider-options.ts';
 
-/** Longer than any call the provider makes takes on a healthy host; an image upload is bounded by its own deadline. */
+/** Longer than any call takes on a healthy host. lib/image, which calls by itself, has it as its default. */
 const CALL_LIMIT_MS = 60_000;
 /** TCP, SSH handshake and opening the driver. */
 const CONNECT_LIMIT_MS = 20_000;
@@ -48,6 +48,7 @@ export class HostSession {
       const connection = await LibvirtConnection.open(carrier.stream, {
         ...limits,
         timeoutMs: remainingMs(options, CONNECT_LIMIT_MS),
+        callTimeoutMs: CALL_LIMIT_MS,
       });
       return new HostSession(host, carrier, connection, options);
     } catch (error) {

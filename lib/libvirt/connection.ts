@@ -21,8 +21,10 @@ const DEFAULT_TIMEOUT_MS = 30_000;
 export interface OpenOptions {
   /** The driver to open; default `qemu:///system`. */
   readonly uri?: string | undefined;
-  /** For opening as a whole, and the default of every later call, in milliseconds; default 30,000. */
+  /** For opening as a whole, in milliseconds; default 30,000. */
   readonly timeoutMs?: number | undefined;
+  /** The default of every later call, in milliseconds; default as for opening. */
+  readonly callTimeoutMs?: number | undefined;
   /** Aborts opening only. */
   readonly signal?: AbortSignal | undefined;
 }
@@ -41,7 +43,7 @@ export class LibvirtConnection {
    */
   static async open(stream: Duplex, options: OpenOptions = {}): Promise<LibvirtConnection> {
     const { uri = 'qemu:///system', timeoutMs = DEFAULT_TIMEOUT_MS, signal } = options;
-    const client = new RpcClient(stream, timeoutMs);
+    const client = new RpcClient(stream, options.callTimeoutMs ?? timeoutMs);
     try {
       await openSession(client, uri, { signal, timeoutMs });
     } catch (error) {

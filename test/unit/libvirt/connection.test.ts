@@ -149,6 +149,16 @@ describe('a call', () => {
     expect(await connection.call('connectGetHostname', undefined)).toEqual({ hostname: 'kvm-a' });
   });
 
+  it('are given the connection’s own time, which is not that of its opening, when none is said', async () => {
+    const silent = new FakeDaemon();
+    const patient = await LibvirtConnection.open(silent.client, { ...SILENT, callTimeoutMs: 20 });
+
+    const late = await failure(patient.call('connectGetHostname', undefined));
+
+    expect(late).toMatchObject({ procedure: 'connectGetHostname', timeoutMs: 20 });
+    await patient.close();
+  });
+
   it('sends nothing when no time is left or the signal is aborted already', async () => {
     const { connection, daemon } = await openWith();
     const reason = new Error('the invocation ends');
