@@ -31,19 +31,32 @@ export interface Frame {
 
 /** One message as bytes. @throws RangeError for a payload that no peer would accept. */
 export function encodeFrame(header: MessageHeader, payload: Uint8Array): Uint8Array {
-  const length = FRAME_PREFIX_BYTES + payload.length;
+  const frame = allocateFrame(payload.length);
+  frame.set(payload, FRAME_PREFIX_BYTES);
+  return sealFrame(header, frame);
+}
+
+/**
+ * Memory for one message, whose payload goes behind FRAME_PREFIX_BYTES. For bulk data, which are written where they will
+ * be sent from. @throws RangeError as encodeFrame().
+ */
+export function allocateFrame(payloadBytes: number): Buffer {
+  const length = FRAME_PREFIX_BYTES + payloadBytes;
   if (length > FRAME_MAX_BYTES) {
     throw new RangeError(`a message of ${length} bytes is over libvirt's limit of ${FRAME_MAX_BYTES}`);
   }
-  const frame = Buffer.allocUnsafe(length);
-  frame.writeUInt32BE(length, 0);
+  return Buffer.allocUnsafe(length);
+}
+
+/** Writes length and header in front of the payload that stands in the frame, which is returned. */
+export function sealFrame(header: MessageHeader, frame: Buffer): Buffer {
+  frame.writeUInt32BE(frame.length, 0);
   frame.writeUInt32BE(header.program, 4);
   frame.writeUInt32BE(header.version, 8);
   frame.writeInt32BE(header.procedure, 12);
   frame.writeInt32BE(header.type, 16);
   frame.writeUInt32BE(header.serial, 20);
   frame.writeInt32BE(header.status, 24);
-  frame.set(payload, FRAME_PREFIX_BYTES);
   return frame;
 }
 

@@ -2,7 +2,7 @@
  * Messages of libvirt's programs: calls, replies, stream packets and keepalives, for both sides of a connection. The
  * client and the embedded daemon encode and decode with these same functions and the same procedure table.
  */
-import { encodeFrame, type Frame, type MessageHeader } from './framing.ts';
+import { encodeFrame, type Frame, type MessageHeader, sealFrame } from './framing.ts';
 import {
   PROGRAM,
   PROGRAM_VERSION,
@@ -38,24 +38,19 @@ export type MessageStatus = (typeof MESSAGE_STATUS)[keyof typeof MESSAGE_STATUS]
 
 const EMPTY = new Uint8Array(0);
 
-const procedureFrame = (
+const headerOf = (
   procedure: ProcedureName,
   type: number,
   serial: number,
   status: MessageStatus,
-  payload: Uint8Array,
-): Uint8Array =>
-  encodeFrame(
-    {
-      program: programOf(procedure),
-      version: PROGRAM_VERSION,
-      procedure: procedures[procedure].number,
-      type,
-      serial,
-      status,
-    },
-    payload,
-  );
+): MessageHeader => ({
+  program: programOf(procedure),
+  version: PROGRAM_VERSION,
+  procedure: procedures[procedure].number,
+  type,
+  serial,
+  status,
+});
 
 /** @throws XdrError when the arguments do not fit the procedure's schema. */
 export function encodeCall<N extends ProcedureName>(
@@ -64,7 +59,7 @@ export function encodeCall<N extends ProcedureName>(
   args: ProcedureArgs<N>,
 ): Uint8Array {
   const { args: schema }: Procedure = procedures[procedure];
-  return procedureFrame(procedure, MESSAGE_TYPE.call, serial, MESSAGE_STATUS.ok, schema.encode(args));
+  return encodeFrame(headerOf(procedure, MESSAGE_TYPE.call, serial, MESSAGE_STATUS.ok), schema.encode(args));
 }
 
 /** A successful reply, sent by a daemon. @throws XdrError when the result does not fit the procedure's schema. */
@@ -74,7 +69,10 @@ export function encodeReply<N extends ProcedureName>(
   result: ProcedureResult<N>,
 ): Uint8Array {
   const { result: schema }: Procedure = procedures[procedure];
-  return procedureFrame(procedure, MESSAGE_TYPE.reply, serial, MESSAGE_STATUS.ok, schema.encode(result));
+  return encodeFrame(
+    headerOf(procedure, MESSAGE_TYPE.reply, serial, MESSAGE_STATUS.ok),
+    schema.encode(result),
+  );
 }
 
 /** A refusal, sent by a daemon. The header is the call's own, so that an unknown procedure can be refused too. */
@@ -87,11 +85,18 @@ export const encodeStreamPacket = (
   serial: number,
   status: MessageStatus,
   data: Uint8Array = EMPTY,
-): Uint8Array => procedureFrame(procedure, MESSAGE_TYPE.stream, serial, status, data);
+): Uint8Array => encodeFrame(headerOf(procedure, MESSAGE_TYPE.stream, serial, status), data);
+
+/** The same of data that stand in their frame already (allocateFrame). */
+export const sealStreamData = (procedure: ProcedureName, serial: number, frame: Buffer): Buffer =>
+  sealFrame(headerOf(procedure, MESSAGE_TYPE.stream, serial, MESSAGE_STATUS.continue), frame);
 
 /** A daemon ends a stream with this error. */
 export const encodeStreamError = (procedure: ProcedureName, serial: number, error: RemoteError): Uint8Array =>
-  procedureFrame(procedure, MESSAGE_TYPE.stream, serial, MESSAGE_STATUS.error, remoteError.encode(error));
+  encodeFrame(
+    headerOf(procedure, MESSAGE_TYPE.stream, serial, MESSAGE_STATUS.error),
+    remoteError.encode(error),
+  );
 
 export const encodeKeepalive = (procedure: keyof typeof KEEPALIVE_PROCEDURE): Uint8Array =>
   encodeFrame(

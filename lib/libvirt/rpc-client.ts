@@ -13,6 +13,7 @@ import {
   encodeStreamPacket,
   MESSAGE_STATUS,
   MESSAGE_TYPE,
+  sealStreamData,
 } from './message.ts';
 import { MessageChannel } from './message-channel.ts';
 import { PendingCalls } from './pending-calls.ts';
@@ -99,7 +100,8 @@ export class RpcClient {
     const serial = this.#pending.nextSerial();
     const frame = encodeCall(procedure, serial, args);
     const stream = new RpcStream(procedure, wait, {
-      send: (status, data) => this.#send(encodeStreamPacket(procedure, serial, status, data)),
+      send: (status) => this.#send(encodeStreamPacket(procedure, serial, status)),
+      sendData: (frame) => this.#send(sealStreamData(procedure, serial, frame)),
       writable: () => this.#channel.writable(),
       setCongested: (congested) => {
         this.#congested[congested ? 'add' : 'delete'](stream);

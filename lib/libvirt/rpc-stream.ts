@@ -15,7 +15,9 @@ const CONGESTED_BYTES = 8 * STREAM_PAYLOAD_MAX_BYTES;
 
 /** What a stream needs of the connection it runs on. */
 export interface StreamLink {
-  send(status: MessageStatus, data?: Uint8Array): void;
+  send(status: MessageStatus): void;
+  /** A packet of data; `frame` has room for its header in front and is the link's from here on. */
+  sendData(frame: Buffer): void;
   writable(): Promise<void>;
   setCongested(congested: boolean): void;
   /** Nothing more is wanted for this serial; `opened`: the daemon has agreed to the stream. */
@@ -48,10 +50,10 @@ export class RpcStream implements Waiter {
     return this.#until(() => this.#state !== 'opening');
   }
 
-  /** Sends one packet of at most STREAM_PAYLOAD_MAX_BYTES and resolves when the next may follow. */
-  async send(data: Uint8Array): Promise<void> {
+  /** Sends at most STREAM_PAYLOAD_MAX_BYTES, in a frame of their own, and resolves when the next may follow. */
+  async send(frame: Buffer): Promise<void> {
     this.#throwIfFailed();
-    this.#link.send(MESSAGE_STATUS.continue, data);
+    this.#link.sendData(frame);
     await this.within(this.#link.writable(), this.#wait.timeoutMs);
   }
 

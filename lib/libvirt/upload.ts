@@ -3,7 +3,7 @@
  * cost 29 bytes on the wire and a write each; a packet that is full goes out at once.
  */
 import { Readable } from 'node:stream';
-import { STREAM_PAYLOAD_MAX_BYTES } from './framing.ts';
+import { allocateFrame, FRAME_PREFIX_BYTES, STREAM_PAYLOAD_MAX_BYTES } from './framing.ts';
 import type { RpcStream } from './rpc-stream.ts';
 
 /**
@@ -41,7 +41,7 @@ async function pump(stream: RpcStream, chunks: AsyncIterator<Uint8Array>): Promi
     }
   }
   const last = packer.rest();
-  if (last.length > 0) {
+  if (last.length > FRAME_PREFIX_BYTES) {
     await stream.send(last);
   }
 }
@@ -54,27 +54,30 @@ function endSource(source: AsyncIterable<Uint8Array>, chunks: AsyncIterator<Uint
   Promise.resolve(chunks.return?.()).catch(() => undefined);
 }
 
+/** Copies the source into frames as they will be sent: 512 MiB are not copied a second time to get their headers. */
 class PacketPacker {
-  #packet = Buffer.allocUnsafe(STREAM_PAYLOAD_MAX_BYTES);
-  #filled = 0;
+  #frame = allocateFrame(STREAM_PAYLOAD_MAX_BYTES);
+  #filled = FRAME_PREFIX_BYTES;
 
-  /** The packets that this chunk filled. Each is a view that holds until the next one is asked for. */
-  *add(chunk: Uint8Array): Generator<Uint8Array> {
+  /** The frames that this chunk filled, without their headers. */
+  *add(chunk: Uint8Array): Generator<Buffer> {
     let offset = 0;
     while (offset < chunk.length) {
-      const taken = Math.min(chunk.length - offset, STREAM_PAYLOAD_MAX_BYTES - this.#filled);
-      this.#packet.set(chunk.subarray(offset, offset + taken), this.#filled);
+      const taken = Math.min(chunk.length - offset, this.#frame.length - this.#filled);
+      this.#frame.set(chunk.subarray(offset, offset + taken), this.#filled);
       this.#filled += taken;
       offset += taken;
-      if (this.#filled === STREAM_PAYLOAD_MAX_BYTES) {
-        this.#filled = 0;
-        yield this.#packet;
+      if (this.#filled === this.#frame.length) {
+        yield this.#frame;
+        // Never the same memory: a stream may keep what it was given for as long as it likes.
+        this.#frame = allocateFrame(STREAM_PAYLOAD_MAX_BYTES);
+        this.#filled = FRAME_PREFIX_BYTES;
       }
     }
   }
 
-  /** What is left at the end of the source; may be empty. */
-  rest(): Uint8Array {
-    return this.#packet.subarray(0, this.#filled);
+  /** What is left at the end of the source; may be a prefix and no payload. */
+  rest(): Buffer {
+    return this.#frame.subarray(0, this.#filled);
   }
 }
