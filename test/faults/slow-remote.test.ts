@@ -26,9 +26,9 @@ function stallingDaemon(channel: ServerChannel, capacityBytes: number) {
   let failed = false;
   channel.on('data', (chunk: Buffer) =>
     decoder.push(Buffer.from(chunk), ({ header, payload }) => {
-      const { type, serial, procedure } = header;
+      const { type, serial } = header;
       if (type === MESSAGE_TYPE.call) {
-        const name = procedureName(procedure);
+        const name = procedureName(header);
         if (name === 'connectOpen' || name === 'storageVolUpload') {
           channel.write(encodeReply(name, serial, undefined));
         }
