@@ -1,13 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -234,22 +226,20 @@ describe('other readers agree', () => {
     run('chmod', '-R', 'u+w', target);
   });
 
-  const canMount =
-    process.getuid?.() === 0 &&
-    existsSync('/proc/filesystems') &&
-    readFileSync('/proc/filesystems', 'utf8').includes('iso9660');
-  if (!canMount) {
-    console.warn('skipped: the loop mount of a seed, because it needs root and a kernel with iso9660');
-  }
-  it.skipIf(!canMount).each(['ro', 'ro,norock'])(
+  // Tried, and not looked up beforehand: whether a kernel can is known only by then (a module, a container). What speaks
+  // against the image itself is no reason to skip.
+  const cannotMount = /must be superuser|unknown filesystem type|failed to setup loop device/;
+  it.for(['ro', 'ro,norock'])(
     'SD-05: the kernel mounts it with the exact names (%s)',
-    (options) => {
+    (options, { skip }) => {
       const target = join(folder, `mnt-${options.length}`);
       mkdirSync(target);
 
-      const mount = run('mount', '-o', `loop,${options}`, seed, target);
+      const mount = run('mount', '-t', 'iso9660', '-o', `loop,${options}`, seed, target);
 
-      expect(mount.status, mount.stderr.toString()).toBe(0);
+      const reason = mount.stderr.toString().trim();
+      skip(cannotMount.test(reason), `the loop mount of a seed: ${reason}`);
+      expect(mount.status, reason).toBe(0);
       try {
         expect(readdirSync(target).toSorted()).toEqual(files.map((file) => file.name).toSorted());
         for (const file of files) {

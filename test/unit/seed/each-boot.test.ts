@@ -1,0 +1,152 @@
+import { spawnSync } from 'node:child_process';
+import { describe, expect, it } from 'vitest';
+import { checkNothingRunsAtEachBoot, EACH_BOOT_KEYS } from '../../../lib/seed/each-boot.ts';
+import { oracleIsInstalled } from './oracle.ts';
+
+const check = (text: string) => () => checkNothingRunsAtEachBoot(Buffer.from(text));
+
+const mime = (...parts: readonly string[]): string =>
+  [
+    'Content-Type: multipart/mixed; boundary="BB"',
+    'MIME-Version: 1.0',
+    '',
+    ...parts.flatMap((part) => ['--BB', part]),
+    '--BB--',
+    '',
+  ].join('\n');
+
+const base64 = (text: string): string => Buffer.from(text).toString('base64');
+
+describe('user-data that the guest needs once', () => {
+  it.each([
+    ['nothing', ''],
+    ['a cloud-config', '#cloud-config\npackages: [nginx]\nruncmd: [[echo, bootcmd]]\nusers: [default]\n'],
+    ['a key of another level', '#cloud-config\nwrite_files: [{ path: /a, bootcmd: 1 }]\n'],
+    ['a script', '#!/bin/sh\necho #cloud-boothook\n'],
+    [
+      'a MIME message',
+      mime(
+        'Content-Type: text/cloud-config\n\n#cloud-config\nruncmd: [a]',
+        'Content-Type: text/x-shellscript\n\n#!/bin/sh\n',
+      ),
+    ],
+    ['a script for each instance', mime('Content-Type: text/x-shellscript-per-instance\n\n#!/bin/sh\n')],
+    ['a plain part that cloud-init leaves alone', mime('Content-Type: text/plain\n\nbootcmd: [a]\n')],
+    [
+      'an archive',
+      '#cloud-config-archive\n- type: text/cloud-config\n  content: |\n    packages: [a]\n- "#!/bin/sh"\n',
+    ],
+  ])('%s is let through', (_, text) => {
+    expect(check(text)).not.toThrow();
+  });
+});
+
+describe('user-data that runs at every boot', () => {
+  it('is refused by the name of the key and its place', () => {
+    expect(check('\n#cloud-config\npackages: [a]\nbootcmd: [[echo, hunter2]]\n')).toThrow(
+      'user-data: line 4, column 1: bootcmd: cloud-init takes it from the seed at every boot, and seed.scrub would take ' +
+        'it away after the first',
+    );
+    expect(check('#cloud-config\nbootcmd: [[echo, hunter2]]\n')).not.toThrow(/hunter2/);
+  });
+
+  it.each([...EACH_BOOT_KEYS])('%s is refused', (key) => {
+    expect(check(`#cloud-config\n${key}: a\n`)).toThrow(`${key}: cloud-init takes it`);
+  });
+
+  it.each([
+    ['a merge key', '#cloud-config\nx: &x { bootcmd: [a] }\n<<: *x\n'],
+    ['a list of merge keys', '#cloud-config\nx: &x { a: b }\ny: &y { bootcmd: [a] }\n<<: [*x, *y]\n'],
+    ['an alias as the key', '#cloud-config\nx: &x bootcmd\n*x : [a]\n'],
+    ['a quoted key', '#cloud-config\n"bootcmd": [a]\n'],
+    ['a module of another frequency', '#cloud-config\ncloud_final_modules: [[scripts-user, always]]\n'],
+  ])('is found behind %s', (_, text) => {
+    expect(check(text)).toThrow(/cloud-init takes it from the seed at every boot/);
+  });
+
+  it.each([
+    ['a boothook', '#cloud-boothook\n#!/bin/sh\n'],
+    ['a boothook part', mime('Content-Type: text/cloud-boothook\n\n#!/bin/sh\n')],
+    ['a per-boot script', mime('Content-Type: text/x-shellscript-per-boot\n\n#!/bin/sh\n')],
+    ['a cloud-config part', mime('Content-Type: text/cloud-config\n\nbootcmd: [a]\n')],
+    [
+      'a part in base64',
+      mime(
+        `Content-Type: text/cloud-config\nContent-Transfer-Encoding: base64\n\n${base64('#cloud-config\nbootcmd: [a]\n')}`,
+      ),
+    ],
+    [
+      'a quoted-printable part',
+      mime(
+        'Content-Type: text/cloud-config\nContent-Transfer-Encoding: quoted-printable\n\n#cloud-config\nboot=\ncmd: [a]',
+      ),
+    ],
+    ['a part without a type', mime('\n#cloud-boothook\necho\n')],
+    ['a script part that is none', mime('Content-Type: text/x-shellscript\n\n#cloud-config\nbootcmd: [a]\n')],
+    [
+      'a part of an inner message',
+      mime(
+        'Content-Type: multipart/mixed; boundary=CC\n\n--CC\nContent-Type: text/cloud-boothook\n\n#!\n--CC--',
+      ),
+    ],
+    [
+      'an entry of an archive',
+      '#cloud-config-archive\n- type: text/cloud-boothook\n  content: "#!/bin/sh"\n',
+    ],
+    ['an entry of an archive without a type', '#cloud-config-archive\n- content: "bootcmd: [a]"\n'],
+    ['a text in an archive', '#cloud-config-archive\n- "#cloud-boothook\\n#!/bin/sh"\n'],
+  ])('is found in %s', (_, text) => {
+    expect(check(text)).toThrow(/cloud-init takes it from the seed at every boot/);
+  });
+});
+
+describe('user-data of which only the guest knows what it is', () => {
+  it.each([
+    ['an include', '#include\nhttps://example.com/a\n'],
+    ['an include once', '#include-once\nhttps://example.com/a\n'],
+    ['a template', '## template: jinja\n#cloud-config\nhostname: {{ v1.instance_id }}\n'],
+    ['a JSON patch', '#cloud-config-jsonp\n[{ "op": "add", "path": "/bootcmd", "value": [] }]\n'],
+    ['a part-handler', '#part-handler\ndef list_types(): return []\n'],
+    ['an include part', mime('Content-Type: text/x-include-url\n\nhttps://example.com/a\n')],
+    ['a compressed part', mime('Content-Type: application/gzip\n\nH4s\n')],
+    [
+      'an encoding of its own',
+      mime('Content-Type: text/cloud-config\nContent-Transfer-Encoding: x-uuencode\n\na\n'),
+    ],
+    ['an unknown type', mime('Content-Type: text/x-mine\n\na\n')],
+    [
+      'an entry with a merge key',
+      '#cloud-config-archive\n- &x { type: text/cloud-boothook, content: a }\n- { <<: *x }\n',
+    ],
+  ])('%s is refused for that', (_, text) => {
+    expect(check(text)).toThrow(/known only in the guest|takes it from the seed/);
+  });
+});
+
+/** Keys of the whole configuration that a module of frequency `always` reads, by its own source. */
+const READ_BY_MODULES = String.raw`
+import glob, importlib, inspect, os, re, cloudinit.config
+patterns = [r'get_cfg_option_\w+\(\s*cfg,\s*"(\w+)"', r'\bcfg\.get\(\s*"(\w+)"', r'\bcfg\["(\w+)"\]', r'"(\w+)" (?:not )?in cfg\b']
+for path in sorted(glob.glob(os.path.dirname(cloudinit.config.__file__) + "/cc_*.py")):
+    name = os.path.basename(path)[:-3]
+    module = importlib.import_module("cloudinit.config." + name)
+    if getattr(module, "meta", {}).get("frequency") != "always":
+        continue
+    source = inspect.getsource(module)
+    for pattern in patterns:
+        for key in re.findall(pattern, source):
+            print(name, key)
+`;
+
+describe.skipIf(!oracleIsInstalled)('the list of keys', () => {
+  it('has what the modules of the installed cloud-init read at every boot', () => {
+    const { stdout, stderr } = spawnSync('/usr/bin/python3', ['-c', READ_BY_MODULES], { encoding: 'utf8' });
+    const read = stdout
+      .trim()
+      .split('\n')
+      .map((line) => line.split(' '));
+
+    expect(read.length, stderr).toBeGreaterThan(8);
+    expect(read.filter(([, key = '']) => !EACH_BOOT_KEYS.has(key))).toEqual([]);
+  });
+});
