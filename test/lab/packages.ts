@@ -37,8 +37,12 @@ const INSTALL_TIMEOUT_MS = 600_000;
 const POLICY_FILE = '/usr/sbin/policy-rc.d';
 
 /** Installs the packages that are missing, without asking anything. @throws CommandError with apt's output */
-export async function installPackages(signal: AbortSignal, log: (line: string) => void): Promise<void> {
-  const missing = await findMissingPackages();
+export async function installPackages(
+  signal: AbortSignal,
+  log: (line: string) => void,
+  packages: readonly string[] = PACKAGES,
+): Promise<void> {
+  const missing = await findMissingPackages(packages);
   if (missing.length === 0) return;
   log(`installing ${missing.join(' ')}`);
   const options = { env: { DEBIAN_FRONTEND: 'noninteractive' }, timeoutMs: INSTALL_TIMEOUT_MS, signal };
@@ -52,12 +56,12 @@ export async function installPackages(signal: AbortSignal, log: (line: string) =
   );
 }
 
-async function findMissingPackages(): Promise<string[]> {
+async function findMissingPackages(packages: readonly string[]): Promise<string[]> {
   // dpkg-query exits with 1 as soon as one of them is unknown; what it knows it prints all the same.
   const query = `dpkg-query --show --showformat '\${Package} \${db:Status-Status}\\n' "$@" 2>/dev/null || true`;
-  const known = await run('sh', ['-c', query, 'query', ...PACKAGES]);
+  const known = await run('sh', ['-c', query, 'query', ...packages]);
   const installed = new Set(known.split('\n').filter((line) => line.endsWith(' installed')));
-  return PACKAGES.filter((name) => !installed.has(`${name} installed`));
+  return packages.filter((name) => !installed.has(`${name} installed`));
 }
 
 /**
