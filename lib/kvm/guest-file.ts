@@ -14,6 +14,8 @@ export type GuestFile = { readonly kind: 'file'; readonly bytes: Uint8Array } | 
 export const MAX_GUEST_FILE_BYTES = 64 * 1024;
 /** An agent may answer with less than it was asked for, but not for ever. */
 const MAX_READS = 4;
+/** The agent's own limit and a round trip: an open that is given up may still leave a handle that nobody knows. */
+const OPEN_NEEDS_MS = 1_500;
 /** What closing may take when the time is up: a handle that is left open stays so until the agent is restarted. */
 const CLOSE_LIMIT_MS = 500;
 
@@ -39,6 +41,7 @@ export function guestFiles(session: HostSession, dom: DomainHandle, leftMs: () =
     path: string,
     use: (handle: number) => Promise<T>,
   ): Promise<T | { readonly kind: NoAnswer }> => {
+    if (leftMs() < OPEN_NEEDS_MS) return { kind: 'silent' };
     const opened = await ask('guest-file-open', { path, mode: 'r' });
     if (opened.kind !== 'answer') return { kind: opened.kind };
     const handle = opened.value;

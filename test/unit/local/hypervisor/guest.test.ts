@@ -205,6 +205,74 @@ describe('a guest of the embedded host', () => {
 
     expect(await client.names()).toEqual(['foreign']);
   });
+
+  describe('asked through its agent', () => {
+    const command = (dom: DomainHandle, execute: string, args: object = {}) =>
+      client.connection.call('domainAgentCommand', {
+        dom,
+        cmd: JSON.stringify({ execute, arguments: args }),
+        timeout: 1,
+        flags: 0,
+      });
+    const answer = async (dom: DomainHandle, execute: string, args: object = {}) =>
+      JSON.parse((await command(dom, execute, args)).result ?? '').return;
+    const started = async (): Promise<DomainHandle> => {
+      const dom = await define();
+      await client.connection.call('domainCreate', { dom });
+      clock += 2_000;
+      return dom;
+    };
+
+    it('gives a file in as many parts as it is asked for, and forgets it when it is closed', async () => {
+      const dom = await started();
+      daemon.state.domains.guest('vm').files.set('/etc/motd', Buffer.from('hello'));
+      const handle = await answer(dom, 'guest-file-open', { path: '/etc/motd', mode: 'r' });
+
+      const parts = [
+        await answer(dom, 'guest-file-read', { handle, count: 3 }),
+        await answer(dom, 'guest-file-read', { handle, count: 3 }),
+      ];
+      await answer(dom, 'guest-file-close', { handle });
+
+      expect(parts).toEqual([
+        { count: 3, 'buf-b64': btoa('hel'), eof: false },
+        { count: 2, 'buf-b64': btoa('lo'), eof: true },
+      ]);
+      expect(await refusal(command(dom, 'guest-file-read', { handle }))).toEqual([1, 10, -1]);
+    });
+
+    it('leaves cloud-init’s status from its boot on, and its result when that is done', async () => {
+      const dom = await started();
+      const open = (name: string) =>
+        command(dom, 'guest-file-open', { path: `/run/cloud-init/${name}`, mode: 'r' });
+
+      expect((await open('status.json')).result).toMatch(/^{"return":\d+}$/);
+      expect(await refusal(open('result.json'))).toEqual([1, 10, -1]);
+      clock += 1_000;
+      expect((await open('result.json')).result).toMatch(/^{"return":\d+}$/);
+    });
+
+    it('refuses what its configuration denies, and says so of it', async () => {
+      const dom = await started();
+      daemon.state.domains.guest('vm').deniedCommands.add('guest-file-open');
+
+      const { supported_commands: commands } = await answer(dom, 'guest-info');
+
+      expect(await refusal(command(dom, 'guest-file-open', { path: '/a' }))).toEqual([1, 10, -1]);
+      expect(commands).toContainEqual({ name: 'guest-file-open', enabled: false, 'success-response': true });
+    });
+
+    it('keeps a caller waiting no longer than the domain allows when it is stuck, and is not there before its boot', async () => {
+      const dom = await define();
+      await client.connection.call('domainCreate', { dom });
+      expect(await refusal(command(dom, 'guest-ping'))).toEqual([86, 10, -1]);
+      clock += 2_000;
+      daemon.state.domains.guest('vm').agent = 'stuck';
+      await agentTimeout(dom, 0);
+
+      expect(await refusal(command(dom, 'guest-ping'))).toEqual([86, 10, -1]);
+    });
+  });
 });
 
 describe('the room on an embedded host', () => {

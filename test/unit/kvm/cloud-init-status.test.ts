@@ -1,0 +1,141 @@
+import { spawnSync } from 'node:child_process';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { readCloudInitStatus } from '../../../lib/kvm/cloud-init-status.ts';
+import { oracleIsInstalled } from '../seed/oracle.ts';
+
+const SECRET = 'hunter2';
+const DONE = { start: 1, finished: 2, errors: [] };
+const STAGES = { 'init-local': DONE, init: DONE, 'modules-config': DONE, 'modules-final': DONE };
+const NOT_BEGUN = { start: null, finished: null, errors: [] };
+const RUNNING = { start: 3, finished: null, errors: [] };
+
+const read = (v1: object, isOver: boolean) => readCloudInitStatus(JSON.stringify({ v1 }), isOver);
+
+describe('cloud-init’s status', () => {
+  it('names the stage that runs', () => {
+    const v1 = { ...STAGES, 'modules-final': RUNNING, stage: 'modules-final', datasource: SECRET };
+
+    expect(read(v1, false)).toEqual({ cloudInit: 'running', detail: 'in stage modules-final' });
+    expect(read({ ...v1, stage: null }, false).detail).toBe('in stage modules-final');
+    expect(read({ ...v1, stage: SECRET }, false).detail).toBe('in stage modules-final');
+    expect(read({ ...STAGES, stage: null }, false)).toEqual({
+      cloudInit: 'running',
+      detail: 'between two stages',
+    });
+  });
+
+  it('is done when all stages have run without an error', () => {
+    expect(read({ ...STAGES, 'modules-init': NOT_BEGUN, stage: null }, true)).toEqual({
+      cloudInit: 'done',
+      detail: null,
+    });
+  });
+
+  it('counts errors by stage and says none of them', () => {
+    const failed = { ...DONE, errors: [`('runcmd', "${SECRET}")`, SECRET] };
+    const v1 = { ...STAGES, init: failed, 'modules-final': { ...failed, errors: [SECRET] }, stage: null };
+
+    expect(read(v1, true)).toEqual({ cloudInit: 'error', detail: 'errors in init (2), modules-final (1)' });
+    expect(read({ ...v1, stage: 'modules-final' }, false)).toEqual({
+      cloudInit: 'error',
+      detail: 'errors in init (2), modules-final (1); in stage modules-final',
+    });
+  });
+
+  it('is degraded by recoverable errors alone, at the end', () => {
+    const warned = { ...DONE, recoverable_errors: { WARNING: [SECRET, SECRET], [SECRET]: [SECRET] } };
+    const v1 = { ...STAGES, 'modules-config': warned, stage: null };
+
+    expect(read(v1, true)).toEqual({
+      cloudInit: 'degraded',
+      detail: 'recoverable errors in modules-config (3)',
+    });
+    expect(read(v1, false).cloudInit).toBe('running');
+  });
+
+  it.each([
+    ['nothing', ''],
+    ['no JSON', `{"v1": ${SECRET}`],
+    ['a list', '[]'],
+    ['another version', '{"v2": {}}'],
+    ['no stage', '{"v1": {}}'],
+    ['stages of a wrong kind', '{"v1": {"init": [], "init-local": "a", "modules-final": 7, "stage": {}}}'],
+    ['a deep nesting', '['.repeat(30_000)],
+    ['a prototype', '{"__proto__": {"v1": {}}, "constructor": 1}'],
+  ])('of %s is unknown', (_, text) => {
+    expect(readCloudInitStatus(text, true)).toEqual({
+      cloudInit: 'unknown',
+      detail: 'cloud-init’s status in the guest cannot be understood',
+    });
+  });
+
+  it('comes of anything a guest may write, in words of ours', () => {
+    const details =
+      /^(?:(?:errors|recoverable errors) in [a-z0-9-]+ \(\d+\)[a-z0-9-, ();]*|in stage [a-z-]+|between two stages|cloud-init’s status in the guest cannot be understood)$/;
+    fc.assert(
+      fc.property(fc.record({ v1: fc.jsonValue() }), fc.boolean(), (document, isOver) => {
+        const { detail } = readCloudInitStatus(JSON.stringify(document), isOver);
+        if (detail !== null) expect(detail).toMatch(details);
+      }),
+    );
+  });
+});
+
+const ASK_CLOUD_INIT = `
+import json, os, sys, tempfile
+from cloudinit.cmd import status
+class Paths: pass
+for line in sys.stdin:
+    request = json.loads(line)
+    paths = Paths()
+    paths.run_dir = tempfile.mkdtemp()
+    open(paths.run_dir + "/status.json", "w").write(json.dumps({"v1": request["v1"]}))
+    if request["isOver"]:
+        open(paths.run_dir + "/result.json", "w").close()
+    status.get_bootstatus = lambda *_: (status.UXAppBootStatusCode.ENABLED_BY_GENERATOR, "")
+    print(status.get_status_details(paths).status.value)
+`;
+
+describe.skipIf(!oracleIsInstalled)('cloud-init itself', () => {
+  it('says the same of every state that it comes through', () => {
+    const stage = fc.record({
+      start: fc.constantFrom(null, 1.5),
+      finished: fc.constantFrom(null, 2.5),
+      errors: fc.constantFrom<string[]>([], [], ['a']),
+    });
+    const cases = fc
+      .sample(
+        fc.record({
+          v1: fc.record({
+            'init-local': fc.constant(DONE),
+            init: stage,
+            'modules-config': stage,
+            'modules-final': stage,
+            stage: fc.constantFrom(null, 'init', 'modules-final'),
+          }),
+          isOver: fc.boolean(),
+        }),
+        300,
+      )
+      .filter(({ v1, isOver }) => !isOver || (v1.stage === null && isEnded(v1)));
+
+    const { stdout, stderr } = spawnSync('/usr/bin/python3', ['-c', ASK_CLOUD_INIT], {
+      input: cases.map((each) => JSON.stringify(each)).join('\n'),
+      encoding: 'utf8',
+    });
+    const theirs = stdout.trim().split('\n');
+
+    expect(theirs.length, stderr).toBe(cases.length);
+    expect(cases.map(({ v1, isOver }) => read(v1, isOver).cloudInit)).toEqual(theirs);
+    expect(new Set(theirs)).toEqual(new Set(['running', 'done', 'error']));
+  });
+});
+
+/** result.json is written when no stage runs any more. */
+function isEnded(v1: Record<string, unknown>): boolean {
+  return Object.values(v1).every((stage) => {
+    const { start, finished } = (stage ?? {}) as { start?: unknown; finished?: unknown };
+    return start == null || finished != null;
+  });
+}
