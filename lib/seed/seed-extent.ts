@@ -34,9 +34,7 @@ const DIRECTORY_FLAG = 0x02;
 export function findOnSeed(beginning: Uint8Array, volumeBytes: number, name: SeedFileName): SeedExtent {
   const image = Buffer.from(beginning.buffer, beginning.byteOffset, beginning.byteLength);
   const primary = readFiles(image, PRIMARY_DESCRIPTOR, 1, volumeBytes, (text) => text.toString('latin1'));
-  const joliet = readFiles(image, JOLIET_DESCRIPTOR, 2, volumeBytes, (text) =>
-    Buffer.from(text).swap16().toString('utf16le'),
-  );
+  const joliet = readFiles(image, JOLIET_DESCRIPTOR, 2, volumeBytes, decodeUcs2be);
   const [isoName = ''] = isoIdentifiers([name]);
   const extent = primary.find((file) => file.name === isoName);
   const again = joliet.find((file) => file.name === name);
@@ -103,6 +101,11 @@ function readRecord(record: Buffer, decode: DecodeText): PlacedFile & { readonly
     offset: both32(record, 2) * SECTOR_BYTES,
     length: both32(record, 10),
   };
+}
+
+function decodeUcs2be(text: Buffer): string {
+  if (text.length % 2 !== 0) throw new SeedLayoutError('a name of the seed ends within a character');
+  return Buffer.from(text).swap16().toString('utf16le');
 }
 
 /** ECMA-119 7.3.3: the same number in both byte orders. */

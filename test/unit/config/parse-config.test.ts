@@ -39,6 +39,16 @@ describe('a sound configuration', () => {
     expect(config.gc).toEqual({ mode: 'report', graceSeconds: 3600, maxDeletes: 10, maxPercent: 20 });
   });
 
+  it('asks guests nothing and scrubs no seed unless it says so', () => {
+    const text = sampleWith('memoryMiB: 1024 }', 'memoryMiB: 1024, seed: { scrub: true } }');
+
+    expect(accepted(SAMPLE).readiness).toEqual({ cloudInit: false });
+    expect(accepted(SAMPLE).machineTypes['small']?.seed).toBeUndefined();
+    expect(accepted(`${text}readiness: { cloudInit: true }\n`).machineTypes['small']?.seed).toEqual({
+      scrub: true,
+    });
+  });
+
   it('keeps the defaults of what a half-written section leaves out', () => {
     const config = accepted(`${SAMPLE}gc: { mode: delete }\n`);
 
@@ -320,6 +330,19 @@ describe('a faulty configuration', () => {
       ok: false,
       faults: [{ ...place, detail: expect.stringMatching(/^line 3: /) }],
     });
+  });
+
+  it('is refused for a machine type whose seeds could never be scrubbed', () => {
+    const text = sampleWith('memoryMiB: 1024 }', 'memoryMiB: 1024, seed: { scrub: true } }');
+    const fault = {
+      path: 'machineTypes.small.seed.scrub',
+      line: lineOf(text, 'seed: { scrub'),
+      detail: 'needs readiness.cloudInit: true, which says when cloud-init is done',
+    };
+
+    expect(refused(text)).toEqual([fault]);
+    expect(refused(`${text}readiness: { cloudInit: false }\n`)).toEqual([fault]);
+    expect(refused(`${text}readiness: { cloudInit: "yes" }\n`)).toContainEqual(fault);
   });
 
   it('points into the anchor for what a merge key brought along', () => {

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { KvmProviderOptions } from '../../../lib/kvm/provider-options.ts';
 import { resolveRequest } from '../../../lib/kvm/resolve-request.ts';
 import type { CreateRequest } from '../../../lib/provider/provider.ts';
+import type { ProviderError } from '../../../lib/provider/provider-error.ts';
 
 const never = () => Promise.reject(new Error('nothing may be called'));
 const OPTIONS: KvmProviderOptions = {
@@ -40,5 +41,67 @@ describe('resolveRequest', () => {
 
     expect(attempt).toThrow(expect.objectContaining({ kind: 'permanent' }));
     expect(attempt).toThrow(/vendorData in the configuration/);
+  });
+
+  describe('a seed to be scrubbed', () => {
+    const asking: KvmProviderOptions = { ...OPTIONS, readiness: { cloudInit: true } };
+    const scrubbing = (options: KvmProviderOptions): KvmProviderOptions => ({
+      ...options,
+      machineTypes: { small: { vcpus: 1, memoryMiB: 1024, seed: { scrub: true } } },
+    });
+    const cloudInit = Buffer.from('#cloud-config\nbootcmd: [[echo, hunter2]]\n');
+    const faultsOf = (options: KvmProviderOptions, more: Partial<CreateRequest>) => {
+      try {
+        resolveRequest(options, { ...REQUEST, ...more });
+      } catch (error) {
+        return (error as ProviderError).errors;
+      }
+      return [];
+    };
+
+    it('is so by the request, else by its machine type, else not', () => {
+      const scrubOf = (options: KvmProviderOptions, seed?: { scrub: boolean }) =>
+        resolveRequest(options, seed === undefined ? REQUEST : { ...REQUEST, seed }).scrub;
+
+      expect([scrubOf(asking), scrubOf(asking, { scrub: true })]).toEqual([false, true]);
+      expect([scrubOf(scrubbing(asking)), scrubOf(scrubbing(asking), { scrub: false })]).toEqual([
+        true,
+        false,
+      ]);
+    });
+
+    it('is refused where nobody asks guests whether cloud-init is done', () => {
+      const pointers = (options: KvmProviderOptions, more: Partial<CreateRequest>) =>
+        faultsOf(options, more).map(({ pointer }) => pointer);
+
+      expect(pointers(OPTIONS, { seed: { scrub: true } })).toEqual(['/seed/scrub']);
+      expect(pointers(scrubbing(OPTIONS), {})).toEqual(['/seed/scrub']);
+      expect(pointers(scrubbing(OPTIONS), { seed: { scrub: false } })).toEqual([]);
+    });
+
+    it('is refused with user-data that runs at every boot, with that reason', () => {
+      expect(faultsOf(asking, { cloudInit, seed: { scrub: true } })).toEqual([
+        {
+          pointer: '/cloudInit',
+          detail:
+            'user-data: line 2, column 1: bootcmd: cloud-init takes it from the seed at every boot, and seed.scrub ' +
+            'would take it away after the first',
+        },
+      ]);
+      expect(faultsOf(asking, { cloudInit })).toEqual([]);
+    });
+
+    it('is refused with user-data that is too short to be replaced', () => {
+      const vendorData = '#cloud-config\npackages: [a]\nruncmd: [b]\n';
+
+      const faults = faultsOf(
+        { ...asking, vendorData },
+        { cloudInit: Buffer.from('#!/bin/true\n'), seed: { scrub: true } },
+      );
+
+      expect(faults).toEqual([
+        { pointer: '/cloudInit', detail: 'with seed.scrub user-data has at least 17 bytes' },
+      ]);
+    });
   });
 });
