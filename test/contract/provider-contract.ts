@@ -233,6 +233,93 @@ export function providerContract(title: string, start: () => Promise<ContractTar
       });
     });
 
+    describe('a seed that is to be scrubbed', () => {
+      const cloudInit = Buffer.from('#cloud-config\nruncmd: [[echo, hunter2]]\n');
+      const scrubbing = (name: string) =>
+        fleet.request(named(name), host.name, { uid: 'u-1', cloudInit, seed: { scrub: true } });
+
+      it('is pending from the create on, and the bytes stay until cloud-init is known to be done', async () => {
+        const { instance } = await fleet.use((provider) => provider.create(scrubbing('to-scrub')));
+        const listed = await fleet.use((provider) => provider.listByTag({ host: host.name }));
+
+        expect(instance.seed).toEqual({ scrub: 'pending', at: null });
+        expect(listed.instances.map(({ seed }) => seed)).toEqual([{ scrub: 'pending', at: null }]);
+        const seed = await probe.volumeBytes((await probe.vmVolumes(FLEET, 'to-scrub'))[1] ?? '');
+        expect(seed.includes('hunter2')).toBe(true);
+      });
+
+      it('is part of the specification, by what it comes to', async () => {
+        const request = scrubbing('scrub-spec');
+        await fleet.use((provider) => provider.create(request));
+        const { seed: _, ...silent } = request;
+        const machineTypes = { small: { vcpus: 1, memoryMiB: 128, seed: { scrub: true } } };
+
+        const repeat = await fleet.use((provider) => provider.create(request));
+        const byType = await fleet.use((provider) => provider.create(silent), { machineTypes });
+        const refusals = [
+          await failure(fleet.use((provider) => provider.create({ ...request, seed: { scrub: false } }))),
+          await failure(fleet.use((provider) => provider.create(silent))),
+        ];
+
+        expect([repeat.outcome, byType.outcome]).toEqual(['existing', 'existing']);
+        for (const { kind, errors } of refusals) {
+          expect([kind, errors]).toEqual(['conflict', [{ pointer: '/seed/scrub', detail: 'differs' }]]);
+        }
+      });
+
+      it('is no question for a VM that was made without, before there was one or by another machine type', async () => {
+        const silent = fleet.request(named('unscrubbed'), host.name, { uid: 'u-1', cloudInit });
+        const machineTypes = { small: { vcpus: 1, memoryMiB: 128, seed: { scrub: true } } };
+        const { instance } = await fleet.use((provider) => provider.create(silent));
+
+        const explicit = await fleet.use((provider) =>
+          provider.create({ ...silent, seed: { scrub: false } }),
+        );
+        const same = await fleet.use((provider) => provider.create(silent), { machineTypes });
+
+        expect('seed' in instance).toBe(false);
+        expect([explicit.outcome, same.outcome]).toEqual(['existing', 'existing']);
+      });
+
+      it('is refused with what would be lost, before a host is touched', async () => {
+        const dial = () => Promise.reject(new Error('no host may be dialled'));
+        const request = fleet.request('lost', host.name, {
+          cloudInit: Buffer.from('#cloud-config\nbootcmd: [[echo, hunter2]]\n'),
+          seed: { scrub: true },
+        });
+
+        const error = await failure(
+          fleet.use((provider) => provider.create(request), { dial, readiness: { cloudInit: false } }),
+        );
+
+        expect(error.kind).toBe('invalid-request');
+        expect(error.errors.map(({ pointer }) => pointer)).toEqual(['/seed/scrub', '/cloudInit']);
+        expect(error.message).toContain('bootcmd');
+        expect(error.message).not.toContain('hunter2');
+      });
+    });
+
+    describe('readiness', () => {
+      it('is told by get alone, null for a VM that is off, and not where the configuration does not ask', async () => {
+        await fleet.use((provider) => provider.create(fleet.request(named('ready'), host.name)));
+        const get = (overrides = {}) => fleet.use((provider) => provider.get(idOf('ready')), overrides);
+
+        const seen = await get();
+        const notAsked = await get({ readiness: { cloudInit: false } });
+        const listed = await fleet.use((provider) => provider.listByTag({ host: host.name }));
+        await probe.connection.call('domainDestroy', { dom: await probe.domain('ready') });
+        const off = await get();
+
+        // Whether a guest is there to answer is the target's; that it is asked and bounded is the contract's.
+        expect(seen.readiness).toEqual({
+          cloudInit: expect.stringMatching(/^(?:unknown|running|done)$/),
+          detail: seen.readiness?.cloudInit === 'done' ? null : expect.any(String),
+        });
+        expect(['readiness' in notAsked, 'readiness' in (listed.instances[0] ?? {})]).toEqual([false, false]);
+        expect(off.readiness).toBeNull();
+      });
+    });
+
     describe('an image that is not on the host', () => {
       it('is left to the queue by the API and imported once by workers that get every message three times', async () => {
         const fresh = await ImageServer.start(tinyRawImage(`import ${Date.now()}`));

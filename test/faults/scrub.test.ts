@@ -4,13 +4,16 @@
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parseDomainXml } from '../../lib/kvm/domain-xml.ts';
+import { METADATA } from '../../lib/kvm/metadata.ts';
 import { volumeName } from '../../lib/kvm/volume-names.ts';
+import { DOMAIN_AFFECT_CONFIG, DOMAIN_METADATA_ELEMENT } from '../../lib/libvirt/constants.ts';
 import type { CreateRequest } from '../../lib/provider/provider.ts';
 import { HostProbe, ImageServer, tinyRawImage } from '../contract/fleet-harness.ts';
 import { EmbeddedWorld, HOST } from './embedded-world.ts';
 
 const ID = `${HOST.name}/vm-1`;
 const SECRET = 'hunter2-correct-horse';
+const HOUR = 3600;
 const BLANK = '#cloud-config\n{}\n';
 
 let image: ImageServer;
@@ -143,6 +146,158 @@ describe('a scrub, cut at every call', () => {
     );
     expect(calls).toBeGreaterThan(15);
     expect(failures).toBeGreaterThan(calls);
+  });
+});
+
+describe('a seed that is scrubbed by several', () => {
+  it('ends the same when a message is delivered three times at once', async () => {
+    const { world, before } = await readyToScrub();
+    await using _ = world;
+
+    await world.fleet.drain({ times: 3 });
+    world.fleet.advance(60);
+    await world.fleet.drain();
+
+    await expectScrubbed(world, before);
+  });
+
+  it.each(['storageVolUpload', 'storageVolUpload:finish', 'domainSetMetadata'] as const)(
+    'ends the same when a create that is so slow stores the whole seed only then, held up at %s',
+    async (step) => {
+      await using world = await EmbeddedWorld.start({ image, imagePresent: true });
+      let before: Found | undefined;
+      // The first one is held up; another one makes the VM, which boots and is scrubbed meanwhile.
+      const overtake = async () => {
+        world.daemon.faults.clear();
+        await create(world);
+        before = await look(world);
+        world.fleet.advance(60);
+        await world.fleet.drain();
+        await expectScrubbed(world, before);
+      };
+      world.daemon.faults.at(step, { kind: 'hook', hook: overtake });
+
+      await world.fleet.use((provider) => provider.create(requestOf(world)), {
+        deadlineAt: world.fleet.now() + HOUR * 1000,
+      });
+
+      if (before === undefined) throw new Error(`nothing was held up at ${step}`);
+      await expectScrubbed(world, before, step);
+    },
+  );
+});
+
+describe('a seed that was scrubbed', () => {
+  const scrub = async () => {
+    const { world, before } = await readyToScrub();
+    await world.fleet.drain();
+    return { world, before, after: await look(world) };
+  };
+
+  it('is what a VM that was shut off starts with again, and no byte goes back', async () => {
+    const { world, before, after } = await scrub();
+    await using _ = world;
+    world.daemon.state.domains.stop(world.daemon.state.domains.byName('vm-1'), 0);
+    world.daemon.faults.reset();
+
+    const { outcome } = await create(world);
+
+    expect(outcome).toBe('existing');
+    expect(world.daemon.faults.procedures).not.toContain('storageVolUpload');
+    const again = await look(world);
+    expect([again.boots, again.scrub]).toEqual([2, after.scrub]);
+    expect(again.seed.equals(scrubbed(before.seed))).toBe(true);
+  });
+
+  it('gets nothing back when somebody has removed the phase, and the create runs again', async () => {
+    const { world, before } = await scrub();
+    await using _ = world;
+    const probe = await HostProbe.open(world.fleet.options.dial, HOST);
+    await probe.connection.call('domainSetMetadata', {
+      dom: await probe.domain('vm-1'),
+      type: DOMAIN_METADATA_ELEMENT,
+      metadata: null,
+      ...METADATA.phase,
+      flags: DOMAIN_AFFECT_CONFIG,
+    });
+    await probe.close();
+
+    await create(world);
+
+    await expectScrubbed(world, before);
+  });
+});
+
+describe('a seed that cannot be scrubbed', () => {
+  /** The queue with a worker, for as long as a create has. */
+  async function untilTheDeadline(world: EmbeddedWorld): Promise<void> {
+    for (let minutes = 0; minutes < 70; minutes += 10) {
+      await world.fleet.drain();
+      world.fleet.advance(600);
+    }
+  }
+
+  it('is overdue at the deadline, the VM runs on, and a repeat of the request goes on with it', async () => {
+    const { world, before } = await readyToScrub();
+    await using _ = world;
+    const guest = world.daemon.state.domains.guest('vm-1');
+    guest.deniedCommands.add('guest-file-open');
+    await untilTheDeadline(world);
+    const overdue = await world.fleet.use((provider) => provider.get(ID));
+    const left = world.fleet.queue.length;
+    guest.deniedCommands.clear();
+
+    const { outcome, instance } = await create(world);
+    world.fleet.advance(60);
+    await world.fleet.drain();
+
+    expect(overdue).toMatchObject({ state: 'Running', seed: { scrub: 'overdue', at: null } });
+    expect(left).toBe(0);
+    expect(world.fleet.reports).toContainEqual({
+      event: 'scrub-given-up',
+      fields: { id: ID, reason: 'the deadline of the create has passed' },
+    });
+    expect([outcome, instance.seed?.scrub]).toEqual(['existing', 'pending']);
+    await expectScrubbed(world, before);
+  });
+
+  it('is not touched when it is not the seed that was made', async () => {
+    const { world } = await readyToScrub();
+    await using _ = world;
+    const file = [...world.daemon.state.files.namesIn('/var/lib/libvirt/images')].find((name) =>
+      name.endsWith('.seed'),
+    );
+    const bytes = world.daemon.state.files.get(`/var/lib/libvirt/images/${file}`)?.bytes;
+    bytes?.write(16 * 2048 + 574, Buffer.from('SOMEBODY-ELSE'));
+    const before = await look(world);
+
+    await world.fleet.drain();
+
+    const after = await look(world);
+    expect(after.seed.equals(before.seed)).toBe(true);
+    expect(after.scrub?.doneAt).toBeNull();
+    expect(world.fleet.reports).toContainEqual({
+      event: 'scrub-failed',
+      fields: { id: ID, kind: 'permanent' },
+    });
+    expect(world.fleet.queue).toHaveLength(1);
+  });
+
+  it('goes with the VM when that is deleted while it is overwritten', async () => {
+    const { world } = await readyToScrub();
+    await using _ = world;
+    world.daemon.faults.reset();
+    world.daemon.faults.at('storageVolUpload', {
+      kind: 'hook',
+      hook: () => world.fleet.use(async (provider) => void (await provider.delete(ID))),
+    });
+
+    await world.fleet.drain();
+
+    world.daemon.faults.clear();
+    world.fleet.advance(HOUR);
+    await world.fleet.drain();
+    expect(await world.inspect()).toEqual({ running: [], broken: [], leftovers: [] });
   });
 });
 

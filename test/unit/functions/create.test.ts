@@ -55,6 +55,7 @@ describe('create over HTTP', () => {
       labels: { team: 'net', 'example.org/tier': '' },
       protected: true,
       autostart: false,
+      seed: { scrub: true },
     };
 
     await answerTo(post(request), runtime);

@@ -52,6 +52,7 @@ const FIELDS = [
   'labels',
   'protected',
   'autostart',
+  'seed',
   '__proto__',
   'constructor',
   'toString',
