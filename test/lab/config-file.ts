@@ -32,6 +32,7 @@ export async function writeConfigFile(virtType: VirtType, image: ServedImage): P
     machineTypes: { small: { vcpus: 1, memoryMiB: 512 } },
     images: { [IMAGE_NAME]: { url: image.url, format: 'qcow2', checksum: `sha256:${image.sha256}` } },
     diskSizeGb: 3,
+    readiness: { cloudInit: true },
     deadlines: { createSeconds: 1800, deleteSeconds: 120 },
   };
   await writeFile(files.config, stringify(config));
