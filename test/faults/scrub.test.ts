@@ -3,6 +3,7 @@
  * that was made with nothing but the bytes of user-data replaced, and the VM runs on.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Step } from '../../infra/local/hypervisor/fault-plan.ts';
 import { parseDomainXml } from '../../lib/kvm/domain-xml.ts';
 import { METADATA } from '../../lib/kvm/metadata.ts';
 import { volumeName } from '../../lib/kvm/volume-names.ts';
@@ -185,6 +186,40 @@ describe('a seed that is scrubbed by several', () => {
       await expectScrubbed(world, before, step);
     },
   );
+});
+
+it('a seed that is stored whole between the bytes of a scrub and its record is scrubbed again', async () => {
+  await using world = await EmbeddedWorld.start({ image, imagePresent: true });
+  const held = Promise.withResolvers<void>();
+  const released = Promise.withResolvers<void>();
+  world.daemon.faults.at('storageVolUpload', {
+    kind: 'hook',
+    hook: () => {
+      held.resolve();
+      return released.promise;
+    },
+  });
+  const slow = world.fleet.use((provider) => provider.create(requestOf(world)), {
+    deadlineAt: world.fleet.now() + HOUR * 1000,
+  });
+  await held.promise;
+  await create(world);
+  const before = await look(world);
+  world.fleet.advance(60);
+  let isReleased = false;
+  const isRecord = (args: unknown) => JSON.stringify(args).includes('doneAt=');
+  const release = async ({ args }: Step) => {
+    if (isReleased || !isRecord(args)) return;
+    isReleased = true;
+    released.resolve();
+    await slow;
+  };
+  world.daemon.faults.at('domainSetMetadata', { kind: 'hook', hook: release }, 'every');
+
+  await world.fleet.drain();
+
+  expect(isReleased).toBe(true);
+  await expectScrubbed(world, before);
 });
 
 describe('a seed that was scrubbed', () => {

@@ -179,3 +179,22 @@ describe('the record the collector decides on', () => {
     );
   });
 });
+
+describe('the seed of an Instance', () => {
+  const scrubbing = (scrub: Metadata['scrub']): OwnVm => {
+    const made = vm({ scrub });
+    return { ...made, identity: { ...made.identity, scrub: true } };
+  };
+  const seedOf = (of: OwnVm, now = NOW) => view(of, DOMAIN_STATE.running, [ADDRESS], now).seed;
+
+  it('is pending until it is recorded as done, and overdue after the deadline', () => {
+    expect(seedOf(vm())).toBeUndefined();
+    expect(seedOf(scrubbing(null))).toEqual({ scrub: 'pending', at: null });
+    expect(seedOf(scrubbing({ since: NOW, doneAt: null }))).toEqual({ scrub: 'pending', at: null });
+    expect(seedOf(scrubbing({ since: NOW, doneAt: null }), DEADLINE)).toEqual({ scrub: 'overdue', at: null });
+    expect(seedOf(scrubbing({ since: NOW - 1, doneAt: NOW }), DEADLINE)).toEqual({
+      scrub: 'done',
+      at: '2026-01-31T12:00:00.000Z',
+    });
+  });
+});

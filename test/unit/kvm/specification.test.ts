@@ -36,11 +36,12 @@ describe('specificationOf', () => {
       ...{ placement: { machineType: 'big', image: 'other' }, cloudInit: Buffer.from('x'), diskSizeGb: 1 },
       ...{ ttlSeconds: 1, labels: { a: 'b' }, protected: true, autostart: false, sshAuthorizedKeys: ['k'] },
       networkConfig: { version: 2 },
+      seed: { scrub: true },
     });
 
     expect(differingFields(spec(), other)).toEqual([
       ...['autostart', 'cloudInit', 'diskSizeGb', 'labels', 'networkConfig', 'placement.image'],
-      ...['placement.machineType', 'protected', 'sshAuthorizedKeys', 'ttlSeconds'],
+      ...['placement.machineType', 'protected', 'seed.scrub', 'sshAuthorizedKeys', 'ttlSeconds'],
     ]);
   });
 
