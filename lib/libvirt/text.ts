@@ -11,6 +11,11 @@ const encoder = new TextEncoder();
 /** Lenient: a host's file name or message in another encoding must not make the whole reply unreadable. */
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
+function decodeToNul(bytes: Uint8Array): string {
+  const end = bytes.indexOf(0);
+  return decoder.decode(end < 0 ? bytes : bytes.subarray(0, end));
+}
+
 class TextType extends BaseType<string> {
   readonly kind = 'text';
   readonly #bytes: XdrType<Uint8Array>;
@@ -20,8 +25,9 @@ class TextType extends BaseType<string> {
     this.#bytes = string(maxBytes);
   }
 
+  /** To the first NUL: what comes behind one is there for no reader of C strings. */
   _read(reader: Parameters<XdrType<string>['_read']>[0], path: string): string {
-    return decoder.decode(this.#bytes._read(reader, path));
+    return decodeToNul(this.#bytes._read(reader, path));
   }
 
   /** A NUL would end the string on the other side, and a lone surrogate would change it: `a\0b` must never mean `a`. */
@@ -52,9 +58,7 @@ class CharArrayType extends BaseType<string> {
   }
 
   _read(reader: Parameters<XdrType<string>['_read']>[0], path: string): string {
-    const bytes = Uint8Array.from(this.#chars._read(reader, path));
-    const end = bytes.indexOf(0);
-    return decoder.decode(end < 0 ? bytes : bytes.subarray(0, end));
+    return decodeToNul(Uint8Array.from(this.#chars._read(reader, path)));
   }
 
   _write(value: string, writer: Parameters<XdrType<string>['_write']>[1], path: string): void {

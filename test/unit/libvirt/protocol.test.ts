@@ -111,6 +111,11 @@ describe('text', () => {
     expect(text().decode(Buffer.from('00000003efbbbf00', 'hex'))).toBe('\ufeff');
   });
 
+  it('ends at its first NUL, as it does for every reader of C strings', () => {
+    expect(text().decode(Buffer.from('0000000361006200', 'hex'))).toBe('a');
+    expect(text().decode(Buffer.from('0000000100000000', 'hex'))).toBe('');
+  });
+
   it.each(['a\0b', '\0', 'a\ud800'])('refuses to send %j, which would arrive as something else', (value) => {
     expect(() => domain.encode({ name: value, uuid: new Uint8Array(16), id: -1 })).toThrow(
       /well-formed text/,

@@ -19,6 +19,9 @@ export const ERROR_DOMAIN = {
 
 export const ERRNO = { noEntry: 2, noDevice: 19, fileTooLarge: 27, noSpace: 28 } as const;
 
+/** VIR_ERROR_MAX_LENGTH without its NUL: libvirt cuts what is longer, such as a message that quotes its caller. */
+const MESSAGE_MAX_LENGTH = 1_023;
+
 /** What a handler throws to answer a call with an error. Anything else it throws is a bug of this daemon. */
 export class DaemonError extends Error {
   override readonly name = 'DaemonError';
@@ -26,9 +29,14 @@ export class DaemonError extends Error {
 
   constructor(remote: Pick<RemoteError, 'code' | 'domain'> & Partial<RemoteError> & { message: string }) {
     super(remote.message);
-    this.remote = buildRemoteError({ int1: -1, int2: -1, ...remote });
+    const { message, str1 = null, str2 = null, str3 = null } = remote;
+    const texts = { message: cut(message), str1: cut(str1), str2: cut(str2), str3: cut(str3) };
+    this.remote = buildRemoteError({ int1: -1, int2: -1, ...remote, ...texts });
   }
 }
+
+/** Half a surrogate pair at the cut could not be sent. */
+const cut = (text: string | null): string | null => text?.slice(0, MESSAGE_MAX_LENGTH).toWellFormed() ?? null;
 
 /** libvirt sends the format as str1 and its argument as str2. */
 const formatted = (code: number, domain: number, prefix: string, detail: string): DaemonError =>

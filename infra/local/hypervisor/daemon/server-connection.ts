@@ -57,6 +57,7 @@ export class ServerConnection {
     this.#number = options.number;
     this.#streams = new ServerStreams({
       send: (frame) => this.#send(frame),
+      canSend: () => this.#canSend,
       cut: () => this.cut(),
       step: (name, execute) => this.#step(name, undefined, execute),
       toRemoteError,
@@ -183,10 +184,14 @@ export class ServerConnection {
     }
   }
 
+  get #canSend(): boolean {
+    return !this.#isCut && this.#stream.writable;
+  }
+
   /** Resolves when the client has room for more; what a lost client does not get is nobody's loss. */
   async #send(frame: Uint8Array): Promise<void> {
     const stream = this.#stream;
-    if (this.#isCut || !stream.writable || stream.write(frame)) {
+    if (!this.#canSend || stream.write(frame)) {
       return;
     }
     await new Promise<void>((resolve) => {

@@ -13,6 +13,8 @@ import type { Outcome } from './under-faults.ts';
 /** What a stream needs of its connection. */
 export interface StreamPort {
   send(frame: Uint8Array): Promise<void>;
+  /** Whether anybody would hear of what is sent. */
+  canSend(): boolean;
   cut(): void;
   /** Counts the step and carries it out under its faults. */
   step<T>(name: StepName, execute: () => T): Promise<Outcome<T>>;
@@ -47,14 +49,14 @@ export class ServerStreams {
     this.#open.set(serial, stream);
   }
 
-  /** Sends a volume's bytes, then the empty packet that ends them; stops when the client does. */
+  /** Sends a volume's bytes, then the empty packet that ends them; stops when the client does, or is gone. */
   async send(serial: number, procedure: ProcedureName, source: Iterable<Uint8Array>): Promise<void> {
     const stream: OpenStream = { procedure, sink: undefined, isOpen: true, tail: Promise.resolve() };
     this.#open.set(serial, stream);
     const packet = (data?: Uint8Array): Uint8Array =>
       encodeStreamPacket(procedure, serial, MESSAGE_STATUS.continue, data);
     for (const data of source) {
-      if (!stream.isOpen) {
+      if (!stream.isOpen || !this.#port.canSend()) {
         return;
       }
       await this.#port.send(packet(data.subarray(0, STREAM_PAYLOAD_MAX_BYTES)));
