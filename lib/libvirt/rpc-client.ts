@@ -3,18 +3,9 @@
  * giving one up leaves the others alone.
  */
 import type { Duplex } from 'node:stream';
-import { AckCarrier } from './ack-carrier.ts';
 import { throwIfExpired, type Wait, watchDeadline } from './deadline.ts';
 import type { Frame } from './framing.ts';
-import {
-  decodeResult,
-  encodeCall,
-  encodeKeepalive,
-  encodeStreamPacket,
-  MESSAGE_STATUS,
-  MESSAGE_TYPE,
-  sealStreamData,
-} from './message.ts';
+import { decodeResult, encodeCall, encodeStreamPacket, MESSAGE_STATUS, sealStreamData } from './message.ts';
 import { MessageChannel } from './message-channel.ts';
 import { PendingCalls } from './pending-calls.ts';
 import type {
@@ -40,7 +31,6 @@ export class RpcClient {
   readonly #pending = new PendingCalls();
   readonly #congested = new Set<RpcStream>();
   readonly #channel: MessageChannel;
-  readonly #acks: AckCarrier;
   readonly #timeoutMs: number;
 
   constructor(stream: Duplex, timeoutMs: number) {
@@ -49,10 +39,6 @@ export class RpcClient {
       onMessage: (frame) => this.#onMessage(frame),
       onOver: (reason) => this.#pending.rejectAll(reason),
     });
-    this.#acks = new AckCarrier(
-      () => this.#pending.size > 0,
-      () => this.#channel.send(encodeKeepalive('pong')),
-    );
   }
 
   get over(): boolean {
@@ -80,7 +66,7 @@ export class RpcClient {
       onError: reject,
     });
     this.#updateReading();
-    this.#send(frame);
+    this.#channel.send(frame);
     try {
       return await promise;
     } finally {
@@ -100,8 +86,8 @@ export class RpcClient {
     const serial = this.#pending.nextSerial();
     const frame = encodeCall(procedure, serial, args);
     const stream = new RpcStream(procedure, wait, {
-      send: (status) => this.#send(encodeStreamPacket(procedure, serial, status)),
-      sendData: (frame) => this.#send(sealStreamData(procedure, serial, frame)),
+      send: (status) => this.#channel.send(encodeStreamPacket(procedure, serial, status)),
+      sendData: (frame) => this.#channel.send(sealStreamData(procedure, serial, frame)),
       writable: () => this.#channel.writable(),
       setCongested: (congested) => {
         this.#congested[congested ? 'add' : 'delete'](stream);
@@ -111,7 +97,7 @@ export class RpcClient {
     });
     this.#pending.add(serial, stream);
     this.#updateReading();
-    this.#send(frame);
+    this.#channel.send(frame);
     await stream.opened();
     return stream;
   }
@@ -121,16 +107,9 @@ export class RpcClient {
     return this.#channel.close(encodeCall('connectClose', this.#pending.nextSerial(), undefined));
   }
 
-  #send(frame: Uint8Array): void {
-    this.#acks.sent();
-    this.#channel.send(frame);
-  }
-
   #onMessage(frame: Frame): void {
     this.#pending.route(frame);
     this.#updateReading();
-    // The data of a download fill whole segments, which nobody holds back.
-    if (frame.header.type === MESSAGE_TYPE.reply) this.#acks.received();
   }
 
   /**
@@ -147,7 +126,7 @@ export class RpcClient {
     } else if (!this.over) {
       this.#pending.add(serial, {
         procedure,
-        onReply: () => this.#send(encodeStreamPacket(procedure, serial, MESSAGE_STATUS.error)),
+        onReply: () => this.#channel.send(encodeStreamPacket(procedure, serial, MESSAGE_STATUS.error)),
         onError: () => undefined,
       });
     }

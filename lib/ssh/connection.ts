@@ -4,6 +4,7 @@
  */
 import { Socket } from 'node:net';
 import ssh2, { type CipherAlgorithm, type Client, type PublicKeyAuthMethod } from 'ssh2';
+import { carryAcknowledgements, sendNothing } from './ack-carrier.ts';
 import { type ConnectStage, explainClose, explainError } from './connect-failure.ts';
 import type { HostTrust } from './host-trust.ts';
 import type { PrivateKey } from './private-key.ts';
@@ -90,6 +91,7 @@ export function connectSsh(
     });
     client.on('ready', () => {
       enter('connected');
+      carryAcknowledgements(socket, () => sendNothing(client));
       signal.removeEventListener('abort', onAbort);
       resolve({ client, socket, lost: lost.signal, close: () => closeConnection(client, socket) });
     });

@@ -3,7 +3,6 @@
  * socket on the host, with nothing installed there.
  */
 import type { Duplex } from 'node:stream';
-import type { Client } from 'ssh2';
 import { OPEN_FAILURE, openFailureReason, requestChannel } from './channel-request.ts';
 import { ChannelStream } from './channel-stream.ts';
 import type { SshConnection } from './connection.ts';
@@ -25,28 +24,11 @@ export async function forwardToSocket(
     return await requestChannel(
       either,
       (callback) => client.openssh_forwardOutStreamLocal(socketPath, callback),
-      (channel) => {
-        client.once('hostkeys', () => renounceSessions(client));
-        return new ChannelStream(channel, { socket });
-      },
+      (channel) => new ChannelStream(channel, { socket }),
     );
   } catch (error) {
     either.throwIfAborted();
     throw explainRefusal(error, socketPath);
-  }
-}
-
-/**
- * Tells sshd that no session will be asked for on this connection (OpenSSH PROTOCOL section 2.2), which is so, and which
- * carries the acknowledgement that sshd waits for: ssh2 has its host keys proven, sshd keeps Nagle on for a connection
- * without a session, and so the daemon's first answer stays behind that proof for the 40 ms of a delayed one.
- */
-function renounceSessions(client: Client): void {
-  try {
-    // With the callback that its types want, sshd would have to answer, which is one more to wait for.
-    Reflect.apply(client.openssh_noMoreSessions, client, []);
-  } catch {
-    // The connection has ended meanwhile: its own listeners tell.
   }
 }
 
