@@ -21,8 +21,14 @@ initramfs_hook='mkdir -p "$1/etc/initramfs-tools/conf.d" &&
   echo update_initramfs=no >"$1/etc/initramfs-tools/update-initramfs.conf" &&
   printf "%s\n" virtio_pci virtio_blk ext4 >"$1/etc/initramfs-tools/modules"'
 
+# The guests have no internet, and still are to install what user-data lists: these packages stand in the image as an archive of its own.
+# The agent has to come in that way too. In an image that has it already nobody would see that user-data lost it.
+archive=$root/srv/packages
+archive_hook='mkdir "$1/srv/packages" && cd "$1/srv/packages" &&
+  APT_CONFIG=$MMDEBSTRAP_APT_CONFIG apt-get --quiet=2 --option APT::Sandbox::User=root download qemu-guest-agent ed'
+
 # usr-is-merged: what else merges /usr brings all of Perl along. locales: without it cloud-init ends in the status "error".
-# openssh-server, cloud-guest-utils, fdisk: keys and disk growth can be seen.
+# openssh-server, cloud-guest-utils, fdisk: keys and disk growth can be seen. qemu-guest-agent: leaves, and what it depends on stays.
 mmdebstrap --mode=root --variant=minbase --quiet \
   --aptopt="$apt_options" \
   --dpkgopt=force-confold \
@@ -30,17 +36,24 @@ mmdebstrap --mode=root --variant=minbase --quiet \
   --dpkgopt='path-exclude=/usr/share/info/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
   --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr \
   --include="usr-is-merged,$kernel,systemd-sysv,udev,dbus,iproute2,cloud-init,cloud-guest-utils,fdisk,qemu-guest-agent,locales,openssh-server" \
-  --essential-hook="$initramfs_hook" \
+  --essential-hook="$initramfs_hook" --customize-hook="$archive_hook" \
   "$suite" "$root" "$@"
 
 cat >"$root/etc/fstab" <<'FSTAB'
 LABEL=root / ext4 noatime,errors=remount-ro 0 1
 FSTAB
 
-# Guests have no internet. Without sources `apt-get update` is done at once, and installing what is installed (the agent) needs none;
-# without a name server nothing waits for one. The builder's own hostname, resolver and host keys must not travel either.
-rm -rf "$root"/etc/apt/sources.list "$root"/etc/apt/sources.list.d/* "$root"/etc/ssh/ssh_host_*
-: >"$root/etc/apt/sources.list"
+chroot "$root" dpkg --purge qemu-guest-agent >/dev/null
+for file in "$archive"/*.deb; do
+  name=$(dpkg-deb --field "$file" Package).deb
+  mv "$file" "$archive/$name"
+  dpkg-deb --field "$archive/$name"
+  printf 'Filename: ./%s\nSize: %s\nSHA256: %s\n\n' "$name" "$(stat --format %s "$archive/$name")" "$(sha256sum <"$archive/$name" | cut -d ' ' -f 1)"
+done >"$archive/Packages"
+
+# Without a mirror and a name server nothing waits for one. The builder's own hostname, resolver and host keys must not travel either.
+rm -rf "$root"/etc/apt/sources.list.d/* "$root"/etc/ssh/ssh_host_*
+echo 'deb [trusted=yes] file:/srv/packages ./' >"$root/etc/apt/sources.list"
 : >"$root/etc/resolv.conf"
 : >"$root/etc/machine-id"
 echo localhost >"$root/etc/hostname"
@@ -49,10 +62,27 @@ cat >"$root/etc/cloud/cloud.cfg.d/90-lab.cfg" <<'CLOUD'
 datasource_list: [NoCloud, None]
 apt: { preserve_sources_list: true }
 ssh_genkeytypes: [ed25519]
+ssh: { emit_keys_to_console: false }
+grub_dpkg: { enabled: false }
 CLOUD
 
+# What no test looks at is left out: under emulation it would cost each boot what installing the agent costs.
 chroot "$root" systemctl enable --quiet systemd-networkd
-chroot "$root" systemctl mask --quiet apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer fstrim.timer
+chroot "$root" systemctl mask --quiet \
+  apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer fstrim.timer \
+  e2scrub_reap.service systemd-pstore.service systemd-binfmt.service proc-sys-fs-binfmt_misc.automount getty@tty1.service \
+  modprobe@configfs.service modprobe@dm_mod.service modprobe@drm.service modprobe@efi_pstore.service modprobe@fuse.service \
+  modprobe@loop.service
+mkdir -p "$root/etc/systemd/system-generators"
+for generator in cryptsetup debug gpt-auto hibernate-resume integritysetup rc-local run system-update sysv veritysetup; do
+  ln -s /dev/null "$root/etc/systemd/system-generators/systemd-$generator-generator"
+done
+cat >"$root/etc/dpkg/dpkg.cfg.d/lab" <<'DPKG'
+path-exclude=/etc/init.d/*
+path-exclude=/usr/share/doc/*
+path-exclude=/usr/share/man/*
+force-unsafe-io
+DPKG
 
 mkdir -p "$root/boot/extlinux"
 cat >"$root/boot/extlinux/extlinux.conf" <<'EXTLINUX'
