@@ -3,46 +3,68 @@
  * guest in which cloud-init runs to its end. What happened inside is seen from the host: the serial console, and a
  * file that the guest serves.
  */
+import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Instance } from '../../lib/provider/instance.ts';
-import { fetchFromGuest, files, HOSTS, type LabHostName, POOL, readConsole, virsh } from './lab.ts';
+import { Guest } from './guest.ts';
+import {
+  fetchFromGuest,
+  files,
+  forgetGuestImage,
+  HOSTS,
+  type LabHostName,
+  POOL,
+  readConsole,
+  virsh,
+} from './lab.ts';
 import { LocalApi } from './local-api.ts';
 
 const NAMES = Object.keys(HOSTS) as LabHostName[];
 const VM = 'proxy-1';
 const BOOT_LIMIT_MS = 420_000;
 
-const USER_DATA = (host: string) => `#cloud-config
+/** Two of the kinds of user-data, so that the two boots show both; guest-configuration.test.ts shows the others. */
+const USER_DATA: Readonly<Record<LabHostName, string>> = {
+  'kvm-a': `#cloud-config
+packages: [ed]
 write_files:
   - path: /srv/www/proof.txt
     permissions: 0644
-    content: "from ${host}"
+    content: "cloud-config on ${VM}"
 runcmd:
   - [systemd-run, --unit=proof, python3, -m, http.server, "8080", --directory, /srv/www]
 final_message: "kvmfn-final after $UPTIME s, $datasource"
-`;
+`,
+  'kvm-b': `## template: jinja
+#cloud-config
+{% if v1.distro == 'debian' or v1.distro == 'ubuntu' %}
+packages: [ed]
+{% else %}
+packages: [not-in-this-guest]
+{% endif %}
+write_files:
+  - path: /srv/www/proof.txt
+    permissions: 0644
+    content: "template on {{ v1.local_hostname }}"
+runcmd:
+  - [systemd-run, --unit=proof, python3, -m, http.server, "8080", --directory, /srv/www]
+final_message: "kvmfn-final after $UPTIME s, $datasource"
+`,
+};
+const PROOF: Readonly<Record<LabHostName, string>> = {
+  'kvm-a': `cloud-config on ${VM}`,
+  'kvm-b': `template on ${VM}`,
+};
 
 let api: LocalApi;
+let publicKey: string;
 beforeAll(async () => {
+  await Promise.all(NAMES.map(forgetGuestImage));
+  publicKey = (await readFile(`${files.privateKey}.pub`, 'utf8')).trim();
   api = await LocalApi.start(files.config);
 });
 afterAll(() => api?.[Symbol.asyncDispose]());
-
-const get = async (host: string, name: string) =>
-  (await api.request('GET', `/instances/${host}/${name}`)).body as Instance;
-
-async function waitFor(host: string, name: string, state: Instance['state']): Promise<Instance> {
-  const until = Date.now() + BOOT_LIMIT_MS;
-  let last: Instance | null = null;
-  while (Date.now() < until) {
-    last = await get(host, name);
-    if (last.state === state) return last;
-    if (last.state === 'Failed') break;
-    await sleep(2_000);
-  }
-  throw new Error(`${host}/${name} did not become ${state}: ${JSON.stringify(last)}`);
-}
 
 async function waitForConsole(host: LabHostName, pattern: RegExp): Promise<string> {
   const until = Date.now() + BOOT_LIMIT_MS;
@@ -75,6 +97,20 @@ const create = (host: string, name: string, more: object = {}) =>
     ...more,
   });
 
+const request = (host: LabHostName) => ({
+  uid: `uid-${host}`,
+  cloudInit: USER_DATA[host],
+  sshAuthorizedKeys: [publicKey],
+  labels: { role: 'proxy' },
+});
+
+/** The two entries that a cloud-config gets are taken out again; a template stands in a part of its own, untouched. */
+function withoutAgent(userData: string): string {
+  return userData
+    .replace(', qemu-guest-agent]', ']')
+    .replace(/^ {2}- '.*systemctl start qemu-guest-agent.*'\n/m, '');
+}
+
 describe('the doctor', () => {
   it.each(NAMES)('finds nothing wrong on %s, whose account may do nothing but this', async (host) => {
     const { status, body } = await api.request('GET', `/hosts/${host}/health`);
@@ -86,11 +122,7 @@ describe('the doctor', () => {
 
 describe('a VM on each of two real hosts', () => {
   it('is accepted at once, imports the image and starts', async () => {
-    const answers = await Promise.all(
-      NAMES.map((host) =>
-        create(host, VM, { uid: `uid-${host}`, cloudInit: USER_DATA(host), labels: { role: 'proxy' } }),
-      ),
-    );
+    const answers = await Promise.all(NAMES.map((host) => create(host, VM, request(host))));
 
     expect(answers.map(({ status }) => status)).toEqual([202, 202]);
     expect(answers.map(({ body }) => (body as Instance).state)).toEqual(['Provisioning', 'Provisioning']);
@@ -99,24 +131,37 @@ describe('a VM on each of two real hosts', () => {
   it.each(NAMES)(
     'boots on %s: the address appears, cloud-init finishes, the user-data took effect',
     async (host) => {
-      const instance = await waitFor(host, VM, 'Running');
+      const instance = await api.waitForState(`${host}/${VM}`, 'Running');
       const console_ = await waitForConsole(host, /kvmfn-final after/);
 
       expect(instance.ip?.startsWith(HOSTS[host].guests.gateway.replace(/\d+$/, ''))).toBe(true);
       expect(instance.addresses[0]).toMatchObject({ address: instance.ip, family: 'ipv4' });
       expect(console_).toMatch(/kvmfn-final after [\d.]+ s, DataSourceNoCloud \[seed=\/dev\/vdb\]/);
-      expect(await fetchWhenServed(instance.ip ?? '', '/proof.txt')).toBe(`from ${host}`);
+      expect(await fetchWhenServed(instance.ip ?? '', '/proof.txt')).toBe(PROOF[host]);
+    },
+  );
+
+  it.each(NAMES)(
+    'is configured on %s by exactly that user-data, and by what the request says',
+    async (host) => {
+      const guest = await new Guest(host, VM).inspect();
+
+      expect(guest).toMatchObject({
+        cloudInit: { status: 'done', exitCode: 0 },
+        errors: [],
+        hostname: VM,
+        instanceId: `${VM}-uid-${host}`,
+        authorizedKeys: publicKey,
+        packages: ['ed', 'qemu-guest-agent'],
+      });
+      expect(withoutAgent(guest.userData)).toContain(USER_DATA[host]);
     },
   );
 
   it('answers a repeat of the request with the running VM', async () => {
     const [host = 'kvm-a'] = NAMES;
 
-    const repeat = await create(host, VM, {
-      uid: `uid-${host}`,
-      cloudInit: USER_DATA(host),
-      labels: { role: 'proxy' },
-    });
+    const repeat = await create(host, VM, request(host));
 
     expect(repeat.status).toBe(200);
     expect(repeat.body).toMatchObject({ state: 'Running', uid: `uid-${host}` });

@@ -1,6 +1,10 @@
 /** The local API as a user starts it: `npm start -- --config FILE`, in a process of its own. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Instance } from '../../lib/provider/instance.ts';
+
+const BOOT_LIMIT_MS = 420_000;
 
 export class LocalApi implements AsyncDisposable {
   readonly url: string;
@@ -41,6 +45,22 @@ export class LocalApi implements AsyncDisposable {
   /** A direct invocation, as the AWS SDK makes it. */
   async invoke(name: string, event: unknown): Promise<unknown> {
     return (await this.request('POST', `/2015-03-31/functions/${name}/invocations`, event)).body;
+  }
+
+  /** Asks again and again. @throws Error when the VM fails, or minutes later */
+  async waitFor(id: string, what: string, is: (instance: Instance) => boolean): Promise<Instance> {
+    const until = Date.now() + BOOT_LIMIT_MS;
+    for (;;) {
+      const instance = (await this.request('GET', `/instances/${id}`)).body as Instance;
+      if (is(instance)) return instance;
+      if (instance.state === 'Failed' || Date.now() > until)
+        throw new Error(`${id} did not become ${what}: ${JSON.stringify(instance)}`);
+      await sleep(2_000);
+    }
+  }
+
+  waitForState(id: string, state: Instance['state']): Promise<Instance> {
+    return this.waitFor(id, state, (instance) => instance.state === state);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
