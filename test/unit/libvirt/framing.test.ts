@@ -106,6 +106,22 @@ describe('the frame decoder', () => {
     },
   );
 
+  it('hands nothing over after a bad length, whatever follows it', () => {
+    const decoder = new FrameDecoder();
+    const header = { program: 1, version: 1, procedure: 1, type: 1, serial: 1, status: 0 };
+    const frames: Frame[] = [];
+    expect(() => decoder.push(lengthWord(5), () => undefined)).toThrow(/begins with/);
+
+    expect(() => decoder.push(encodeFrame(header, Buffer.from('good')), (each) => frames.push(each))).toThrow(
+      /begins with "\\u0000\\u0000\\u0000\\u0005"/,
+    );
+    expect(frames).toEqual([]);
+  });
+
+  it('has the limits of libvirt: 32 MiB and the length word, 28 bytes before a payload', () => {
+    expect([FRAME_MAX_BYTES, FRAME_PREFIX_BYTES]).toEqual([33_554_436, 28]);
+  });
+
   it('takes the largest message that libvirt sends', () => {
     const payload = new Uint8Array(FRAME_MAX_BYTES - FRAME_PREFIX_BYTES);
     const header = { program: 1, version: 1, procedure: 1, type: 1, serial: 1, status: 0 };
@@ -120,16 +136,40 @@ describe('the frame decoder', () => {
     expect(() => encodeFrame(header, new Uint8Array(payload.length + 1))).toThrow(RangeError);
   });
 
-  it('does not give memory for a length that is only claimed', () => {
+  it.each([100, 70_000])('does not give memory for a length of which %i bytes came', (bytes) => {
     const before = process.memoryUsage().arrayBuffers;
 
     const decoders = Array.from({ length: 50 }, () => {
       const decoder = new FrameDecoder();
-      decoder.push(Buffer.concat([lengthWord(FRAME_MAX_BYTES), Buffer.alloc(100)]), () => undefined);
+      decoder.push(Buffer.concat([lengthWord(FRAME_MAX_BYTES), Buffer.alloc(bytes)]), () => undefined);
       return decoder;
     });
 
     expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(FRAME_MAX_BYTES);
-    expect(decoders.map((decoder) => decoder.pendingBytes)).toEqual(decoders.map(() => 104));
+    expect(decoders.map((decoder) => decoder.pendingBytes)).toEqual(decoders.map(() => bytes + 4));
+  });
+
+  it('copies a long frame a few times, not once for every chunk of it', () => {
+    const payload = Buffer.alloc(16 * 1_048_576);
+    const bytes = encodeFrame(
+      { program: 1, version: 1, procedure: 1, type: 1, serial: 1, status: 0 },
+      payload,
+    );
+    const chunks = cut(bytes, [4_096]);
+    const startedAt = performance.now();
+
+    const lengths = decodeLengths(chunks);
+
+    // 4,096 copies of 8 MiB on average would take several seconds.
+    expect(performance.now() - startedAt).toBeLessThan(1_000);
+    expect(lengths).toEqual([payload.length]);
   });
 });
+
+/** What a decoder makes of these chunks, by the payloads' lengths. */
+function decodeLengths(chunks: Iterable<Uint8Array>): number[] {
+  const decoder = new FrameDecoder();
+  const lengths: number[] = [];
+  for (const chunk of chunks) decoder.push(chunk, ({ payload }) => lengths.push(payload.length));
+  return lengths;
+}

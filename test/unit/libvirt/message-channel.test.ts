@@ -1,18 +1,28 @@
-import { duplexPair } from 'node:stream';
-import { describe, expect, it } from 'vitest';
+import { once } from 'node:events';
+import { type Duplex, duplexPair } from 'node:stream';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { encodeKeepalive } from '../../../lib/libvirt/message.ts';
 import { MessageChannel } from '../../../lib/libvirt/message-channel.ts';
 
 /** A channel whose peer reads nothing, and what its listener was told. */
-function openChannel(): { readonly channel: MessageChannel; readonly over: unknown[] } {
-  const [near] = duplexPair();
+function openChannel(): {
+  readonly channel: MessageChannel;
+  readonly over: unknown[];
+  readonly near: Duplex;
+  readonly far: Duplex;
+} {
+  const [near, far] = duplexPair();
   const over: unknown[] = [];
   const channel = new MessageChannel(near, {
     onMessage: () => undefined,
     onOver: (reason) => over.push(reason),
   });
-  return { channel, over };
+  return { channel, over, near, far };
 }
+
+afterEach(() => {
+  vi.useRealTimers();
+});
 
 describe('a message channel', () => {
   it('lets nobody wait for room once the connection is over', async () => {
@@ -35,5 +45,84 @@ describe('a message channel', () => {
 
     expect(over).toMatchObject([{ name: 'LibvirtTransportError', message: 'first' }]);
     expect(channel.over).toBe(over[0]);
+  });
+
+  it('frees its stream when it fails', () => {
+    const { channel, near } = openChannel();
+
+    channel.fail('the peer made no sense');
+
+    expect(near.destroyed).toBe(true);
+  });
+
+  it('fails and frees its stream when the peer sends what cannot be a message', async () => {
+    const { over, near, far } = openChannel();
+
+    far.write(Buffer.from('HTTP/1.1 400 Bad Request\r\n'));
+    await once(near, 'close');
+
+    expect(over).toMatchObject([{ message: expect.stringContaining("not libvirt's RPC") }]);
+  });
+
+  it.each([
+    ['between two messages', Buffer.alloc(0), 'the connection ended'],
+    ['within one', Buffer.from([0, 0, 0, 40]), 'the connection ended in the middle of a message'],
+  ])('says that its peer went %s', async (_, bytes, message) => {
+    const { over, near, far } = openChannel();
+
+    far.end(bytes);
+    await once(near, 'close');
+
+    expect(over).toMatchObject([{ message }]);
+  });
+
+  it('says what broke its stream', async () => {
+    const { over, near } = openChannel();
+    const reset = new Error('read ECONNRESET');
+
+    const closed = new Promise((resolve) => near.once('close', resolve));
+    near.destroy(reset);
+    await closed;
+
+    expect(over).toMatchObject([{ message: 'the connection broke: read ECONNRESET', cause: reset }]);
+  });
+
+  it('is closed as soon as its last message is out, and leaves no timer', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    const { channel, near, far } = openChannel();
+    const received: Buffer[] = [];
+    far.on('data', (chunk: Buffer) => received.push(chunk));
+
+    await channel.close(encodeKeepalive('ping'));
+
+    expect(Buffer.concat(received).length).toBe(28);
+    expect(near.destroyed).toBe(true);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it('is closed at once when its stream breaks under the last message', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    const { channel, near } = openChannel();
+    channel.send(new Uint8Array(1_000_000));
+
+    const closing = channel.close(encodeKeepalive('ping'));
+    near.destroy(new Error('write EPIPE'));
+    await closing;
+
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it('is closed after a quarter of a second when its peer takes nothing', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    const { channel, near } = openChannel();
+    channel.send(new Uint8Array(1_000_000));
+    const closing = channel.close(encodeKeepalive('ping'));
+    await vi.advanceTimersByTimeAsync(249);
+    expect(near.destroyed).toBe(false);
+
+    await vi.advanceTimersByTimeAsync(1);
+    await closing;
+
+    expect(near.destroyed).toBe(true);
   });
 });
