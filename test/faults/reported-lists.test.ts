@@ -212,4 +212,16 @@ describe('LV-05: a guest agent', () => {
       .map(({ args }) => Object(args).source);
     expect(sources).toEqual([2]);
   });
+
+  it('is believed alone by way of a daemon that has no ARP source (before 4.2)', async () => {
+    const { faults } = world.daemon;
+    faults.at('domainAgentSetResponseTimeout', { kind: 'error', code: ERROR_CODE.rpc });
+    const asksArp = ({ name, args }: Step): boolean =>
+      name === 'domainInterfaceAddresses' && Object(args).source === 2;
+    faults.when(asksArp, { kind: 'error', code: ERROR_CODE.argumentUnsupported });
+
+    const vm = await world.fleet.use((provider) => provider.get(`${HOST.name}/vm-a`));
+
+    expect(vm).toMatchObject({ state: 'Provisioning', ip: null });
+  });
 });

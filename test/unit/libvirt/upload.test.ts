@@ -167,6 +167,34 @@ describe('an upload', () => {
     expect(await connection.call('connectGetHostname', undefined)).toEqual({ hostname: 'kvm-a' });
   });
 
+  it.each([1_000, STREAM_PAYLOAD_MAX_BYTES, 1_048_576])(
+    'LV-03: takes no chunk after the error from a source of chunks of %i bytes',
+    async (size) => {
+      const { connection, daemon } = await openWith(agreeing);
+      let taken = 0;
+      const source = async function* () {
+        for (;;) {
+          taken += 1;
+          yield Buffer.alloc(size);
+          // The daemon's answer to what was sent has come by the next chunk.
+          for (let turn = 0; turn < 5; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+        }
+      };
+      let takenAtError = Number.NaN;
+      daemon.onPacket = ({ header }) => {
+        if (header.status !== MESSAGE_STATUS.continue || !Number.isNaN(takenAtError)) return;
+        takenAtError = taken;
+        daemon.failStream(daemon.calls.at(-1) as FakeCall, { code: 38, message: 'Input/output error' });
+      };
+
+      await expect(upload(connection, source())).rejects.toMatchObject({ code: 38 });
+      for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+
+      // One at most was asked for already.
+      expect(taken - takenAtError).toBeLessThanOrEqual(1);
+    },
+  );
+
   it('LV-03: does not wait for the next chunk of a source that hangs to hear the error', async () => {
     const { connection, daemon } = await openWith(agreeing);
     const source = new PassThrough();
