@@ -3,7 +3,6 @@
  * data, the claim of whoever fills it, and the verdict on it. The protocol and why it is safe: docs/decisions/0001.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { XMLBuilder, XMLParser } from 'fast-xml-parser';
 import {
   type CallOptions,
   ERROR_CODE,
@@ -12,6 +11,7 @@ import {
   type StoragePoolHandle,
   type StorageVolHandle,
 } from '../libvirt/index.ts';
+import { buildXml, parseXml, textAt } from '../libvirt/xml-tree.ts';
 
 export const VOLUME_ROLES = ['data', 'claim', 'verdict'] as const;
 export type VolumeRole = (typeof VOLUME_ROLES)[number];
@@ -48,20 +48,19 @@ export function parseGenerationVolume(
   return { role, generation: Number(match[2]) };
 }
 
-const builder = new XMLBuilder({ ignoreAttributes: false, attributeNamePrefix: '@' });
-
 /**
  * Sparse and raw whatever the image's format: libvirt would lay out an empty qcow2 file for a qcow2 volume, whose tail
  * stays behind a shorter image. libvirt recognises what was uploaded by itself.
  */
 export function buildSparseVolumeXml(name: string, sizeBytes: number): string {
-  return builder.build({
-    volume: {
-      name,
-      capacity: { '@unit': 'bytes', '#text': sizeBytes },
-      allocation: { '@unit': 'bytes', '#text': 0 },
-      target: { format: { '@type': 'raw' } },
-    },
+  return buildXml({
+    tag: 'volume',
+    children: [
+      { tag: 'name', text: name },
+      { tag: 'capacity', attributes: { unit: 'bytes' }, text: sizeBytes },
+      { tag: 'allocation', attributes: { unit: 'bytes' }, text: 0 },
+      { tag: 'target', children: [{ tag: 'format', attributes: { type: 'raw' } }] },
+    ],
   });
 }
 
@@ -163,25 +162,16 @@ async function lookUp(
   }
 }
 
-const parser = new XMLParser({ parseTagValue: false });
-
 function parseFill(xml: string): { readonly writtenBytes: number; readonly sizeBytes: number | null } {
-  const document: unknown = parser.parse(xml);
-  const volume = childOf(document, 'volume');
+  const volume = parseXml(xml);
   return {
-    writtenBytes: bytesOf(childOf(volume, 'allocation')) ?? 0,
-    sizeBytes: bytesOf(childOf(volume, 'physical')),
+    writtenBytes: bytesOf(textAt(volume, 'allocation')) ?? 0,
+    sizeBytes: bytesOf(textAt(volume, 'physical')),
   };
 }
 
-function childOf(node: unknown, name: string): unknown {
-  return typeof node === 'object' && node !== null
-    ? Object.entries(node).find(([key]) => key === name)?.[1]
-    : undefined;
-}
-
-function bytesOf(text: unknown): number | null {
-  return typeof text === 'string' && /^\d+$/.test(text) ? Number(text) : null;
+function bytesOf(text: string | null): number | null {
+  return text !== null && /^\d+$/.test(text) ? Number(text) : null;
 }
 
 function isGone(error: unknown): boolean {

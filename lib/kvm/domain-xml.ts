@@ -6,9 +6,7 @@
  * exist yet: the domain is defined first and its volumes follow. The seed is a read-only virtio disk and not a cdrom,
  * because cloud kernels are built without AHCI and would never see it (SD-01).
  */
-import type { Metadata } from './metadata.ts';
-import { parseMetadata } from './parse-metadata.ts';
-import type { KvmHost, MachineType } from './provider-options.ts';
+
 import {
   buildXml,
   childrenOf,
@@ -18,7 +16,10 @@ import {
   type XmlElement,
   XmlError,
   type XmlInput,
-} from './xml-tree.ts';
+} from '../libvirt/xml-tree.ts';
+import type { Metadata } from './metadata.ts';
+import { parseMetadata } from './parse-metadata.ts';
+import type { KvmHost, MachineType } from './provider-options.ts';
 
 export interface DomainSpec {
   readonly name: string;

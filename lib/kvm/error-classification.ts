@@ -10,10 +10,10 @@ import {
   LibvirtTimeoutError,
   LibvirtTransportError,
 } from '../libvirt/errors.ts';
+import { XmlError } from '../libvirt/xml-tree.ts';
 import { type ErrorKind, ProviderError } from '../provider/provider-error.ts';
 import { PrivateKeyError } from '../ssh/private-key-error.ts';
 import { SshError } from '../ssh/ssh-error.ts';
-import { XmlError } from './xml-tree.ts';
 
 /** Codes that are not here are transient: an unknown refusal must neither end a create nor delete anything. */
 const KIND_BY_CODE: ReadonlyMap<number, ErrorKind> = new Map([

@@ -5,6 +5,7 @@
  */
 import { LibvirtError, LibvirtTimeoutError } from '../libvirt/errors.ts';
 import type { DomainHandle } from '../libvirt/objects.ts';
+import { XmlError } from '../libvirt/xml-tree.ts';
 import type { HostView, Instance } from '../provider/instance.ts';
 import type { Listing, ListOptions } from '../provider/provider.ts';
 import { IN_FLIGHT, mapBounded } from './bounded-map.ts';
@@ -16,7 +17,6 @@ import { observe } from './observe-vm.ts';
 import { hostNamed, type ProviderContext } from './provider-context.ts';
 import type { KvmHost } from './provider-options.ts';
 import { asOwn, type OwnVm, readVm } from './vm.ts';
-import { XmlError } from './xml-tree.ts';
 
 /**
  * A domain's lock can be held for as long as its guest is stuck (LV-05): it gets this long, the sweep goes on without

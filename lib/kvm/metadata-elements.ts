@@ -2,6 +2,8 @@
  * The elements of a domain's metadata as they are written: for the one define, and for virDomainSetMetadata after it.
  * Values stand in attributes and are ASCII: libxml2 keeps neither white space nor other characters there as they were.
  */
+
+import { buildXml, type XmlInput } from '../libvirt/xml-tree.ts';
 import {
   type AddressRecord,
   type DeletingRecord,
@@ -11,7 +13,6 @@ import {
   type PhaseRecord,
   type ScrubRecord,
 } from './metadata.ts';
-import { buildXml, type XmlInput } from './xml-tree.ts';
 
 export function buildIdentity(identity: Identity): XmlInput {
   const { requested, ...fields } = identity;

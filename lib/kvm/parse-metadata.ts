@@ -2,6 +2,8 @@
  * A domain's metadata as it is read. Anybody with access to the host may have edited it, so what cannot be read is as
  * if absent, and nothing here throws.
  */
+
+import { childrenOf, type XmlElement } from '../libvirt/xml-tree.ts';
 import { PHASES } from '../provider/instance.ts';
 import {
   type AddressRecord,
@@ -13,7 +15,6 @@ import {
   type PhaseRecord,
   type ScrubRecord,
 } from './metadata.ts';
-import { childrenOf, type XmlElement } from './xml-tree.ts';
 
 /** Reads the elements below a domain's `<metadata>`. What cannot be read is as if absent; it never throws. */
 export function parseMetadata(metadata: XmlElement | null): Metadata {

@@ -11,12 +11,12 @@ import {
 import { ERROR_CODE } from '../libvirt/errors.ts';
 import type { DomainHandle } from '../libvirt/objects.ts';
 import { parseUuid } from '../libvirt/uuid.ts';
+import type { XmlInput } from '../libvirt/xml-tree.ts';
 import { type DomainDescription, parseDomainXml } from './domain-xml.ts';
 import { hasCode } from './error-classification.ts';
 import type { CallOptions, HostSession } from './host-session.ts';
 import { type Identity, METADATA, type MetadataName, type PhaseRecord } from './metadata.ts';
 import { buildPhase, metadataText } from './metadata-elements.ts';
-import type { XmlInput } from './xml-tree.ts';
 
 /** A domain and what its XML said when it was read. `handle.id` is the runtime id, -1 when it is not active. */
 export interface Vm {

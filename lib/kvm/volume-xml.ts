@@ -1,5 +1,5 @@
 /** Volume XML: what a VM's volumes are created from, and what is read back of a volume and a pool. */
-import { buildXml, elementAt, parseXml, textAt } from './xml-tree.ts';
+import { buildXml, elementAt, parseXml, textAt } from '../libvirt/xml-tree.ts';
 
 export const GIB = 1024 ** 3;
 

@@ -1,7 +1,7 @@
 /** What the daemon knows about its host: its versions, whether it can run our machines, and their bridge. */
 import { ERROR_CODE, LibvirtError } from '../../libvirt/errors.ts';
+import { childrenOf, elementAt, parseXml } from '../../libvirt/xml-tree.ts';
 import { hasCode } from '../error-classification.ts';
-import { childrenOf, elementAt, parseXml } from '../xml-tree.ts';
 import type { DaemonCalls } from './daemon-calls.ts';
 import { type Finding, fault, fine } from './finding.ts';
 

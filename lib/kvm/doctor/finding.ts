@@ -6,8 +6,8 @@ import {
   LibvirtTimeoutError,
   LibvirtTransportError,
 } from '../../libvirt/errors.ts';
+import { XmlError } from '../../libvirt/xml-tree.ts';
 import { SshError } from '../../ssh/ssh-error.ts';
-import { XmlError } from '../xml-tree.ts';
 
 export type Finding =
   | { readonly ok: true; readonly found: string }

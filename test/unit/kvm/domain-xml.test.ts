@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { buildDomainXml, type DomainSpec, parseDomainXml } from '../../../lib/kvm/domain-xml.ts';
-import { childrenOf, elementAt, parseXml, XmlError } from '../../../lib/kvm/xml-tree.ts';
+import { childrenOf, elementAt, parseXml, XmlError } from '../../../lib/libvirt/xml-tree.ts';
 
 const SPEC: DomainSpec = {
   name: 'vm-1',

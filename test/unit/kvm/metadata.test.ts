@@ -14,7 +14,7 @@ import {
   metadataText,
 } from '../../../lib/kvm/metadata-elements.ts';
 import { parseMetadata } from '../../../lib/kvm/parse-metadata.ts';
-import { buildXml, parseXml } from '../../../lib/kvm/xml-tree.ts';
+import { buildXml, parseXml } from '../../../lib/libvirt/xml-tree.ts';
 
 const IDENTITY: Identity = {
   uuid: '11111111-2222-4333-8444-555555555555',
