@@ -57,13 +57,12 @@ export class ChannelStream extends Duplex {
   }
 
   override _write(chunk: Buffer, _encoding: BufferEncoding, callback: WriteCallback): void {
-    this.#pendingWrite = callback;
-    if (this.#awaitsExit) return;
-    this.#channel.write(chunk, (error) => {
-      if (error) this.#settleWrite(error);
-      else if (this.#socket.writableNeedDrain) this.#socket.once('drain', () => this.#settleWrite());
-      else this.#settleWrite();
-    });
+    this.#write(chunk, callback);
+  }
+
+  /** What was written in one turn is one piece for ssh2, which makes a packet of each. */
+  override _writev(chunks: { readonly chunk: Buffer }[], callback: WriteCallback): void {
+    this.#write(Buffer.concat(chunks.map(({ chunk }) => chunk)), callback);
   }
 
   override _final(callback: WriteCallback): void {
@@ -77,6 +76,19 @@ export class ChannelStream extends Duplex {
     // What still arrives is dropped, so that ssh2 gets to the channel's end.
     this.#channel.resume();
     callback(error);
+  }
+
+  #write(chunk: Buffer, callback: WriteCallback): void {
+    this.#pendingWrite = callback;
+    if (this.#awaitsExit) return;
+    // ssh2 makes packets of at most 32 KiB and writes each: together they are one call of the kernel instead of nine.
+    this.#socket.cork();
+    this.#channel.write(chunk, (error) => {
+      if (error) this.#settleWrite(error);
+      else if (this.#socket.writableNeedDrain) this.#socket.once('drain', () => this.#settleWrite());
+      else this.#settleWrite();
+    });
+    this.#socket.uncork();
   }
 
   #settleWrite(error?: Error): void {

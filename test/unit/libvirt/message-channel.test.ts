@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { type Duplex, duplexPair } from 'node:stream';
+import { Duplex, duplexPair } from 'node:stream';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { encodeKeepalive } from '../../../lib/libvirt/message.ts';
 import { MessageChannel } from '../../../lib/libvirt/message-channel.ts';
@@ -34,6 +34,29 @@ describe('a message channel', () => {
 
     await expect(waiting).rejects.toThrow('the peer made no sense');
     await expect(channel.writable()).rejects.toThrow('the peer made no sense');
+  });
+
+  it('hands over together what is sent in one turn, and at once', async () => {
+    const pieces: number[] = [];
+    const stream = new Duplex({
+      read: () => undefined,
+      write: (_chunk, _encoding, done) => {
+        pieces.push(1);
+        done();
+      },
+      writev: (chunks, done) => {
+        pieces.push(chunks.length);
+        done();
+      },
+    });
+    const channel = new MessageChannel(stream, { onMessage: () => undefined, onOver: () => undefined });
+
+    for (let call = 0; call < 100; call += 1) channel.send(encodeKeepalive('ping'));
+    await new Promise((resolve) => setImmediate(resolve));
+    channel.send(encodeKeepalive('ping'));
+    await new Promise((resolve) => setImmediate(resolve));
+
+    expect(pieces).toEqual([100, 1]);
   });
 
   it('is over once, for the first reason', async () => {
