@@ -54,7 +54,8 @@ export class MessageChannel {
     if (!this.#corked) {
       this.#corked = true;
       this.#stream.cork();
-      process.nextTick(() => this.#uncork());
+      // Not process.nextTick: a fast source and a fast peer in one process would leave no turn to anybody else.
+      setImmediate(() => this.#uncork());
     }
     this.#stream.write(frame);
   }
