@@ -33,21 +33,9 @@ type Outcome = 'answer' | 'LibvirtError' | 'LibvirtTransportError';
 
 /** The daemon's end, without a queue in between: the client has read a frame when `say` returns. */
 class Peer {
-  readonly stream: Duplex;
-  /** Of the last call that the client made. */
-  serial = 0;
-
-  constructor() {
-    this.stream = new Duplex({
-      read: () => undefined,
-      write: (chunk: Buffer, _encoding, done) => {
-        if (chunk.readInt32BE(16) === MESSAGE_TYPE.call) this.serial = chunk.readUInt32BE(20);
-        done();
-      },
-    });
-    // The client lets the messages of a turn leave together; here each is answered in the turn it is sent in.
-    this.stream.cork = () => undefined;
-  }
+  readonly stream = new Duplex({ read: () => undefined, write: (_chunk, _encoding, done) => done() });
+  /** Of the last call that the client made; it numbers them from 1, and they need not have been written yet. */
+  serial = 1;
 
   say(bytes: Uint8Array): void {
     this.stream.push(bytes);
@@ -90,6 +78,7 @@ const outcomeOf = (sent: Promise<void>): Promise<Outcome> =>
 /** Makes a call of the sample's kind and gives the daemon's message its serial, so that it gets past the look-up. */
 function ask(connection: LibvirtConnection, peer: Peer, { procedure, bytes }: Sample) {
   const outcome = outcomeOf(send(connection, procedure));
+  peer.serial += 1;
   const { serial } = peer;
   if (!isCallProcedure(procedure) && bytes[19] === MESSAGE_TYPE.stream) {
     peer.say(encodeReply(procedure, serial, undefined));
@@ -155,7 +144,7 @@ describe('the client', () => {
     }
     const { peer, connection } = await open();
     const asked = connection.call('connectGetHostname', undefined);
-    peer.say(encodeReply('connectGetHostname', peer.serial, { hostname: 'kvm-a' }));
+    peer.say(encodeReply('connectGetHostname', peer.serial + 1, { hostname: 'kvm-a' }));
     expect(await asked).toEqual({ hostname: 'kvm-a' });
   }, 600_000);
 
