@@ -11,17 +11,24 @@ import type { Client } from 'ssh2';
 /** More than this fills whole segments, which Nagle does not hold back. */
 const SMALL_BYTES = 4096;
 
-/** From now on, when a little arrived and nothing was sent in the same turn of the event loop, calls `send`. */
+/**
+ * From now on, when a little arrived and nothing was sent until the end of the next turn of the event loop, calls
+ * `send`. The next turn, because the libvirt client lets the messages of one turn leave together at its end: whoever got
+ * a reply and asks something more has sent it by then.
+ */
 export function carryAcknowledgements(socket: Socket, send: () => void): void {
-  let due: NodeJS.Immediate | undefined;
+  let isDue = false;
   // Before ssh2's own listener, which may send something right away.
   socket.prependListener('data', (chunk: Buffer) => {
-    if (chunk.length > SMALL_BYTES || due !== undefined) return;
+    if (chunk.length > SMALL_BYTES || isDue) return;
+    isDue = true;
     const sentBytes = socket.bytesWritten;
-    due = setImmediate(() => {
-      due = undefined;
-      if (socket.writable && socket.bytesWritten === sentBytes) send();
-    });
+    setImmediate(() =>
+      setImmediate(() => {
+        isDue = false;
+        if (socket.writable && socket.bytesWritten === sentBytes) send();
+      }),
+    );
   });
 }
 

@@ -1,7 +1,10 @@
 /** When a small packet is answered at once, and above all when it is not. On real sockets, whose counters decide. */
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { Duplex } from 'node:stream';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { encodeKeepalive } from '../../../lib/libvirt/message.ts';
+import { MessageChannel } from '../../../lib/libvirt/message-channel.ts';
 import { carryAcknowledgements } from '../../../lib/ssh/ack-carrier.ts';
 
 let near: Socket;
@@ -45,6 +48,32 @@ it('one that is answered in the same turn is not: the answer carries the acknowl
   near.on('data', () => near.write('answer'));
 
   await receive(100);
+
+  expect(sent).toBe(0);
+});
+
+it('nor is one of many calls that are made one after the other, each as soon as the one before is answered', async () => {
+  far.on('data', (chunk: Buffer) => far.write(chunk));
+  // As a channel of SSH on the socket: what waits in it is not on its way yet.
+  const channel = new Duplex({
+    read: () => undefined,
+    write: (chunk, _encoding, done) => {
+      near.write(chunk);
+      done();
+    },
+  });
+  near.on('data', (chunk) => channel.push(chunk));
+  const connection = new MessageChannel(channel, {
+    onMessage: () => undefined,
+    onOver: () => undefined,
+  });
+  const answered = () => new Promise((resolve) => near.once('data', resolve));
+
+  for (let call = 0; call < 50; call += 1) {
+    const answer = answered();
+    connection.send(encodeKeepalive('pong'));
+    await answer;
+  }
 
   expect(sent).toBe(0);
 });
