@@ -31,10 +31,9 @@ export async function listVms(context: ProviderContext, { host }: ListOptions): 
   const parts = await Promise.all(
     hosts.map((each) =>
       viewHost(context, each, async (session) => {
-        const [states, { vms }] = await Promise.all([
-          readDomainStates(session),
-          readOwnVms(context, session),
-        ]);
+        const { vms } = await readOwnVms(context, session);
+        // Only then: a state from before a VM's metadata were read would show one that was just started as stopped.
+        const states = await readDomainStates(session);
         return presentOnly(vms, (vm, limits) =>
           viewVm(context, session, vm, states.get(vm.identity.uuid), limits),
         );
@@ -110,11 +109,12 @@ async function presentOnly<T, R>(
     } catch (error) {
       if (error instanceof LibvirtError || error instanceof XmlError) return [];
       if (!(error instanceof LibvirtTimeoutError) || error.timeoutMs < DOMAIN_LIMIT_MS) throw error;
-      stuck.push(error);
+      // At once: of a thousand domains that do not answer, each further hundred would cost five seconds more.
+      if (stuck.push(error) > MAX_STUCK) throw error;
       return [];
     }
   });
   const [first] = stuck;
-  if (first !== undefined && (stuck.length > MAX_STUCK || stuck.length === items.length)) throw first;
+  if (first !== undefined && stuck.length === items.length) throw first;
   return results.flat();
 }

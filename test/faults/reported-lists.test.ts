@@ -111,6 +111,15 @@ describe('the calls of a list', () => {
     expect(count('domainGetState')).toBe(0);
   });
 
+  it('ask for the states last: a VM that is started meanwhile must not look stopped', async () => {
+    await list();
+
+    const { procedures } = world.daemon.faults;
+    expect(procedures.indexOf('connectGetAllDomainStats')).toBeGreaterThan(
+      procedures.lastIndexOf('domainGetXmlDesc'),
+    );
+  });
+
   it.each([
     ['refuses', refuseStatesOfAll],
     [
@@ -153,6 +162,18 @@ describe('LV-05: one stuck domain', () => {
     const { value } = await waiting(() => world.fleet.use((provider) => provider.listByTag()));
 
     expect(value.hosts).toMatchObject([{ complete: false, error: { code: 'timeout' } }]);
+  });
+
+  it('is told from hundreds that do not answer, and they cost no more than one', async () => {
+    for (let index = 0; index < 300; index += 1) {
+      world.daemon.state.domains.define(domainXml({ name: `plain-${index}` }));
+    }
+    world.daemon.faults.at('domainGetXmlDesc', { kind: 'no-answer' }, 'every');
+
+    const { value, waitedMs } = await waiting(list);
+
+    expect(value).toEqual({ names: [], complete: false });
+    expect(waitedMs).toBeLessThanOrEqual(5_500);
   });
 
   it('is told from five of them, which occupy all that libvirtd serves one client at once', async () => {
