@@ -23,7 +23,7 @@ const OMISSIONS: readonly Omission[] = [
   // Lambda puts the role's credentials into the environment. The default chain behind it (profiles, single sign-on,
   // assumed roles, instance metadata) brings three more AWS clients, and tries them all before it says no.
   {
-    file: /[/\\]@aws-sdk[/\\]credential-provider-node[/\\].*[/\\]index\.js$/,
+    file: /[/\\]@aws-sdk[/\\]credential-provider-node[/\\]dist-[a-z]+[/\\]index\.js$/,
     contents: `export { fromEnv as defaultProvider } from '@aws-sdk/credential-provider-env';`,
   },
   // For calls whose members are event streams: neither SQS nor Secrets Manager has one.
