@@ -110,6 +110,27 @@ describe('a message channel', () => {
     expect(over).toMatchObject([{ message: 'the connection broke: read ECONNRESET', cause: reset }]);
   });
 
+  it('ends when its stream is destroyed without a word', async () => {
+    const { over, near } = openChannel();
+
+    near.destroy();
+    await once(near, 'close');
+
+    expect(over).toMatchObject([{ message: 'the connection ended' }]);
+  });
+
+  it('says what had broken a stream before it was handed over', async () => {
+    const [near] = duplexPair();
+    const reset = new Error('read ECONNRESET');
+    near.on('error', () => undefined);
+    near.destroy(reset);
+    await new Promise((resolve) => near.once('close', resolve));
+
+    const channel = new MessageChannel(near, { onMessage: () => undefined, onOver: () => undefined });
+
+    expect(channel.over).toMatchObject({ message: 'the connection ended: read ECONNRESET', cause: reset });
+  });
+
   it('is closed as soon as its last message is out, and leaves no timer', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     const { channel, near, far } = openChannel();
