@@ -8,7 +8,7 @@ import { INTERFACE_ADDRESSES_SRC } from '../libvirt/constants.ts';
 import { LibvirtError, LibvirtTimeoutError } from '../libvirt/errors.ts';
 import type { DomainHandle, DomainInterface } from '../libvirt/objects.ts';
 import type { InstanceAddress } from '../provider/instance.ts';
-import { limitAgentWait } from './guest-agent.ts';
+import { limitAgentWait } from './agent-command.ts';
 import type { HostSession } from './host-session.ts';
 
 /** The agent's own limit and one round trip. */

@@ -4,7 +4,7 @@
  * cloud-init quotes user-data in its errors.
  */
 import type { CloudInitState } from '../provider/instance.ts';
-import { isRecord, parseJson } from './guest-agent.ts';
+import { isRecord, parseJson } from './untrusted-json.ts';
 
 export interface CloudInitStatus {
   readonly cloudInit: Exclude<CloudInitState, 'disabled'>;

@@ -4,8 +4,9 @@
  * guest-exec can still permit them.
  */
 import type { DomainHandle } from '../libvirt/objects.ts';
-import { type AgentAnswer, commandAgent, isRecord, type NoAnswer } from './guest-agent.ts';
+import { type AgentAnswer, commandAgent, type NoAnswer } from './agent-command.ts';
 import type { HostSession } from './host-session.ts';
+import { isRecord } from './untrusted-json.ts';
 
 /** `refused` to an open is mostly a file that is not there; the agent's reason is in its words alone. */
 export type GuestFile = { readonly kind: 'file'; readonly bytes: Uint8Array } | { readonly kind: NoAnswer };

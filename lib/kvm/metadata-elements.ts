@@ -89,7 +89,6 @@ function child(name: MetadataName, tag: string, attributes: Attributes): XmlInpu
   return { tag: `${METADATA[name].key}:${tag}`, attributes: Object.fromEntries(written) };
 }
 
-/** At most 15 digits: as a time that is the year 33658, and a Date of 16 digits need not exist. */
 /** One line of printable ASCII, at most 300 characters: an error's text may come from anywhere. */
 function asciiLine(text: string): string {
   return text

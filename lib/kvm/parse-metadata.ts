@@ -121,6 +121,7 @@ function parseScrub(node: XmlElement | null): ScrubRecord | null {
   return { since: integer(node.attributes['since']) ?? 0, doneAt: integer(node.attributes['doneAt']) };
 }
 
+/** At most 15 digits: as a time that is the year 33658, and a Date of 16 digits need not exist. */
 function integer(text: string | undefined): number | null {
   return text !== undefined && /^-?\d{1,15}$/.test(text) ? Number(text) : null;
 }

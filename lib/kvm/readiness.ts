@@ -4,10 +4,11 @@
  */
 import type { DomainHandle } from '../libvirt/objects.ts';
 import type { Readiness } from '../provider/instance.ts';
+import { commandAgent } from './agent-command.ts';
 import { readCloudInitStatus, UNREADABLE } from './cloud-init-status.ts';
-import { commandAgent, isRecord } from './guest-agent.ts';
 import { type GuestFileReader, guestFiles } from './guest-file.ts';
 import type { HostSession } from './host-session.ts';
+import { isRecord } from './untrusted-json.ts';
 
 /** For all questions together: five to a guest that is done, each answered within a second or not at all. */
 const READINESS_LIMIT_MS = 3_000;

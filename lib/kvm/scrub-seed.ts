@@ -18,6 +18,7 @@ import { openPool } from './pool.ts';
 import type { ProviderContext } from './provider-context.ts';
 import { findOwnByUuid, type OwnVm, writeMetadata } from './vm.ts';
 import { volumeName } from './volume-names.ts';
+import { writeVolume } from './volumes.ts';
 
 /** The seed was asked to be scrubbed and is not yet. */
 export function isScrubDue({ identity, description }: OwnVm): boolean {
@@ -80,21 +81,18 @@ async function overwriteUserData(session: HostSession, { identity }: OwnVm): Pro
   const extent = findOnSeed(beginning, seedBytes, 'user-data');
   if (extent.length < MIN_SCRUBBED_BYTES) throw new SeedLayoutError('its user-data is too short');
   const text = scrubbedUserData(extent.length);
-  await session.upload('storageVolUpload', { vol, ...rangeOf(extent) }, oneChunk(text));
+  await writeVolume(session, vol, extent.offset, text);
   // libvirt checks no length, and what is not on the volume must not be said to be.
   const written = await read(session, vol, extent);
   if (!text.equals(written))
     throw new ProviderError('transient', 'the seed does not read back as it was written');
 }
 
-async function read(session: HostSession, vol: StorageVolHandle, extent: SeedExtent): Promise<Buffer> {
-  return buffer(session.download('storageVolDownload', { vol, ...rangeOf(extent) }));
-}
-
-function rangeOf({ offset, length }: SeedExtent) {
-  return { offset: BigInt(offset), length: BigInt(length), flags: 0 };
-}
-
-async function* oneChunk(bytes: Uint8Array): AsyncIterable<Uint8Array> {
-  yield bytes;
+async function read(
+  session: HostSession,
+  vol: StorageVolHandle,
+  { offset, length }: SeedExtent,
+): Promise<Buffer> {
+  const args = { vol, offset: BigInt(offset), length: BigInt(length), flags: 0 };
+  return buffer(session.download('storageVolDownload', args));
 }

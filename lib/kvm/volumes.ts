@@ -35,8 +35,7 @@ export async function storeSeed(
     buildRawVolumeXml(name, seed.length),
     BigInt(seed.length),
   );
-  const args = { vol, offset: 0n, length: BigInt(seed.length), flags: 0 };
-  await whileBuilding(() => session.upload('storageVolUpload', args, oneChunk(seed)));
+  await whileBuilding(() => writeVolume(session, vol, 0, seed));
 }
 
 /**
@@ -136,6 +135,17 @@ async function whileBuilding<T>(attempt: () => Promise<T>): Promise<T> {
     }
     await sleep(BUILDING_POLL_MS);
   }
+}
+
+/** Into a volume that is there, from a byte of it on. libvirt checks no length. */
+export async function writeVolume(
+  session: HostSession,
+  vol: StorageVolHandle,
+  offset: number,
+  bytes: Uint8Array,
+): Promise<void> {
+  const args = { vol, offset: BigInt(offset), length: BigInt(bytes.length), flags: 0 };
+  await session.upload('storageVolUpload', args, oneChunk(bytes));
 }
 
 async function* oneChunk(bytes: Uint8Array): AsyncIterable<Uint8Array> {

@@ -6,8 +6,8 @@
 import { LibvirtError } from '../libvirt/errors.ts';
 import { ProviderError } from '../provider/provider-error.ts';
 import type { WorkMessage } from '../provider/work.ts';
+import { limitAgentWait } from './agent-command.ts';
 import { kindOf } from './error-classification.ts';
-import { limitAgentWait } from './guest-agent.ts';
 import type { HostSession } from './host-session.ts';
 import { idOf } from './instance-view.ts';
 import { observe } from './observe-vm.ts';

@@ -20,8 +20,9 @@ interface DirectoryRecord {
   readonly systemUse: Buffer;
 }
 
-const FIXED_BYTES = 33;
-const DIRECTORY_FLAG = 0x02;
+/** ECMA-119 9.1: the fixed fields of a directory record before its identifier. */
+export const FIXED_BYTES = 33;
+export const DIRECTORY_FLAG = 0x02;
 const SELF = Buffer.from([0]);
 const PARENT = Buffer.from([1]);
 const NOTHING = Buffer.alloc(0);

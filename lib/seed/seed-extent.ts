@@ -2,7 +2,7 @@
  * Where a file stands on a seed of ours. A strict reader of the layout that `buildIso9660` writes and of no other: what it
  * finds is written to, on a volume that a guest has open, so a volume that differs in anything is refused.
  */
-import { isoIdentifiers } from './iso-directory.ts';
+import { DIRECTORY_FLAG, FIXED_BYTES, isoIdentifiers } from './iso-directory.ts';
 import { SECTOR_BYTES } from './iso-fields.ts';
 import { APPLICATION_ID } from './iso-volume.ts';
 import { JOLIET_DESCRIPTOR, PRIMARY_DESCRIPTOR } from './iso9660.ts';
@@ -21,10 +21,6 @@ export class SeedLayoutError extends Error {
 
 /** Descriptors and directories of a seed lie within this beginning of it: no more needs to be read to find a file. */
 export const SEED_DIRECTORY_BYTES = 64 * 1024;
-
-/** ECMA-119 9.1: the fixed fields of a directory record before its identifier. */
-const RECORD_BYTES = 33;
-const DIRECTORY_FLAG = 0x02;
 
 /**
  * @param beginning the first SEED_DIRECTORY_BYTES of the volume, or all of a smaller one
@@ -70,7 +66,7 @@ function readFiles(
     decode(descriptor.subarray(574, 574 + 128)).trimEnd() === APPLICATION_ID &&
     both32(descriptor, 80) * SECTOR_BYTES === volumeBytes;
   if (!isOurs) throw new SeedLayoutError('not a seed of this program and this size');
-  const root = readRecord(descriptor.subarray(156, 156 + RECORD_BYTES + 1), decode);
+  const root = readRecord(descriptor.subarray(156, 156 + FIXED_BYTES + 1), decode);
   const directory = slice(image, root.offset, root.length);
   const files: PlacedFile[] = [];
   for (let at = 0; at < directory.length; ) {
@@ -94,7 +90,7 @@ function readFiles(
 function readRecord(record: Buffer, decode: DecodeText): PlacedFile & { readonly isDirectory: boolean } {
   const nameBytes = record[32] ?? 0;
   const isDirectory = ((record[25] ?? 0) & DIRECTORY_FLAG) !== 0;
-  const name = slice(record, RECORD_BYTES, nameBytes);
+  const name = slice(record, FIXED_BYTES, nameBytes);
   return {
     name: isDirectory ? '' : decode(name),
     isDirectory,

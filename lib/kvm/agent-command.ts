@@ -6,6 +6,7 @@
 import { ERROR_CODE, LibvirtError, LibvirtTimeoutError } from '../libvirt/errors.ts';
 import type { DomainHandle } from '../libvirt/objects.ts';
 import type { HostSession } from './host-session.ts';
+import { isRecord, parseJson } from './untrusted-json.ts';
 
 /**
  * Seconds. Without it the first call to a stopped agent did not return in 50 s and occupied one of the daemon's
@@ -56,17 +57,4 @@ function readAnswer(text: string | null): AgentAnswer {
   return isRecord(answer) && Object.hasOwn(answer, 'return')
     ? { kind: 'answer', value: answer['return'] }
     : { kind: 'nonsense' };
-}
-
-/** Undefined for what is not JSON: the parser's own message quotes what it was given. */
-export function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
-export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
