@@ -45,6 +45,7 @@ export async function startEmbeddedDeployment(): Promise<Deployment> {
       bridge: 'br0',
     })),
     machineTypes: { small: { vcpus: 1, memoryMiB: 1024 } },
+    readiness: { cloudInit: true },
     images: {
       'debian-12': {
         url: images.url,
