@@ -10,44 +10,85 @@ export interface CloudInitStatus {
   readonly cloudInit: Exclude<CloudInitState, 'disabled'>;
   /** In our own words; null when there is nothing to add. */
   readonly detail: string | null;
+  /**
+   * cloud-init has run to its end in this boot and took its seed into account: it reads it no more before the next boot.
+   * Errors in the later stages do not matter; one in the stages that look for the seed leaves it for the next boot.
+   */
+  readonly isSeedUsed: boolean;
 }
 
 /** In the order in which they run; older versions have fewer, and a name that is none of these is not repeated. */
 const STAGES = ['init-local', 'init', 'modules-init', 'modules-config', 'modules-final'] as const;
 
+/** They find the data source and take user-data from it. */
+const SEED_STAGES: readonly string[] = ['init-local', 'init'];
+/** The text of the data source that reads a seed of ours begins so, `DataSourceNoCloudNet` too. */
+const SEED_SOURCE = 'DataSourceNoCloud';
+
+const SEED_NOT_USED = 'cloud-init did not use the seed';
+
 export const UNREADABLE: CloudInitStatus = {
   cloudInit: 'unknown',
   detail: 'cloud-init’s status in the guest cannot be understood',
+  isSeedUsed: false,
 };
 
 /**
  * @param text the content of status.json
- * @param isOver whether `/run/cloud-init/result.json` is there, which cloud-init writes last
+ * @param hasResult whether `/run/cloud-init/result.json` was there before that was read: cloud-init writes it last
  */
-export function readCloudInitStatus(text: string, isOver: boolean): CloudInitStatus {
+export function readCloudInitStatus(text: string, hasResult: boolean): CloudInitStatus {
   const document = parseJson(text);
   const status = isRecord(document) ? document['v1'] : undefined;
   if (!isRecord(status)) return UNREADABLE;
   const stages = STAGES.map((name) => readStage(name, status[name])).filter((stage) => stage !== null);
+  // A stage that runs beside a result is the next boot's, which began after the result was seen.
+  const isOver = hasResult && typeof status['stage'] !== 'string';
+  if (!isOver) return readRunning(status['stage'], stages);
+  return readOver(hasUsedSeed(status['datasource'], stages), stages);
+}
+
+/** In cloud-init's order: an error counts before all stages have run, a warning only at the end. */
+function readRunning(stage: unknown, stages: readonly Stage[]): CloudInitStatus {
+  const running = describeRunning(stage, stages);
+  const errors = describeCounts(stages, 'errors');
+  return errors === null
+    ? { cloudInit: 'running', detail: running, isSeedUsed: false }
+    : { cloudInit: 'error', detail: `errors ${errors}; ${running}`, isSeedUsed: false };
+}
+
+function readOver(isSeedUsed: boolean, stages: readonly Stage[]): CloudInitStatus {
   const errors = describeCounts(stages, 'errors');
   const warnings = describeCounts(stages, 'warnings');
-  const running = isOver ? null : describeRunning(status['stage'], stages);
-
-  // In its order: an error counts before all stages have run, a warning only at the end.
+  const unused = isSeedUsed ? [] : [SEED_NOT_USED];
   if (errors !== null) {
-    return { cloudInit: 'error', detail: `errors ${errors}${running === null ? '' : `; ${running}`}` };
+    return { cloudInit: 'error', detail: [`errors ${errors}`, ...unused].join('; '), isSeedUsed };
   }
-  if (running !== null) return { cloudInit: 'running', detail: running };
   if (stages.every(({ hasBegun }) => !hasBegun)) return UNREADABLE;
-  return warnings === null
-    ? { cloudInit: 'done', detail: null }
-    : { cloudInit: 'degraded', detail: `recoverable errors ${warnings}` };
+  if (warnings !== null) {
+    const detail = [`recoverable errors ${warnings}`, ...unused].join('; ');
+    return { cloudInit: 'degraded', detail, isSeedUsed };
+  }
+  return { cloudInit: 'done', detail: unused[0] ?? null, isSeedUsed };
+}
+
+/** In doubt it has not, and the seed is kept. */
+function hasUsedSeed(datasource: unknown, stages: readonly Stage[]): boolean {
+  const looked = stages.filter(({ name }) => SEED_STAGES.includes(name));
+  return (
+    typeof datasource === 'string' &&
+    datasource.startsWith(SEED_SOURCE) &&
+    looked.length === SEED_STAGES.length &&
+    looked.every(({ hasEnded, hasErrors }) => hasEnded && !hasErrors)
+  );
 }
 
 interface Stage {
   readonly name: (typeof STAGES)[number];
   readonly hasBegun: boolean;
   readonly hasEnded: boolean;
+  /** Also where that is no list: what cannot be read is no proof that there are none. */
+  readonly hasErrors: boolean;
   readonly errors: number;
   readonly warnings: number;
 }
@@ -60,6 +101,7 @@ function readStage(name: Stage['name'], value: unknown): Stage | null {
     name,
     hasBegun: isTime(start),
     hasEnded: isTime(finished),
+    hasErrors: !Array.isArray(errors) || errors.length > 0,
     errors: lengthOf(errors),
     warnings: lists.reduce((sum: number, list) => sum + lengthOf(list), 0),
   };

@@ -16,8 +16,8 @@ const READINESS_LIMIT_MS = 3_000;
 const RUN_DIRECTORY = '/run/cloud-init';
 
 export interface SeenReadiness extends Readiness {
-  /** cloud-init has run to its end in this boot, whatever came of it: it reads its seed no more before the next one. */
-  readonly isOver: boolean;
+  /** cloud-init is over in this boot and used its seed, whatever came of it: it reads it no more before the next one. */
+  readonly isSeedUsed: boolean;
 }
 
 export const NO_AGENT: SeenReadiness = unknown('the guest’s agent does not answer');
@@ -31,25 +31,20 @@ export async function seeReadiness(session: HostSession, dom: DomainHandle): Pro
   const until = performance.now() + READINESS_LIMIT_MS;
   const leftMs = () => until - performance.now();
   const files = guestFiles(session, dom, leftMs);
+  // The result first: a boot that ends between the two questions is then seen as running, never as done without its errors.
+  const result = await files.exists(`${RUN_DIRECTORY}/result.json`);
+  if (result === 'silent') return NO_AGENT;
   const status = await files.read(`${RUN_DIRECTORY}/status.json`);
   switch (status.kind) {
     case 'file':
-      return judge(files, new TextDecoder().decode(status.bytes));
+      return readCloudInitStatus(new TextDecoder().decode(status.bytes), result === 'answer');
     case 'silent':
       return NO_AGENT;
     case 'nonsense':
-      return { ...UNREADABLE, isOver: false };
+      return UNREADABLE;
     case 'refused':
       return explainRefusal(session, dom, files, leftMs);
   }
-}
-
-async function judge(files: GuestFileReader, status: string): Promise<SeenReadiness> {
-  if (readCloudInitStatus(status, true).cloudInit === 'unknown') return { ...UNREADABLE, isOver: false };
-  const result = await files.exists(`${RUN_DIRECTORY}/result.json`);
-  if (result === 'silent') return NO_AGENT;
-  const isOver = result === 'answer';
-  return { ...readCloudInitStatus(status, isOver), isOver };
 }
 
 /** An agent gives its reason in words only, which are not matched on: it is asked what it permits. */
@@ -63,19 +58,25 @@ async function explainRefusal(
   if (timeoutMs <= 0) return NO_AGENT;
   const info = await commandAgent(session, dom, { execute: 'guest-info' }, timeoutMs);
   if (info.kind === 'silent') return NO_AGENT;
+  if (info.kind === 'refused') {
+    return unknown(
+      `the guest’s agent does not let cloud-init’s status be read, and does not permit guest-info, which tells why: allow it ${IN_ITS_CONFIGURATION}`,
+    );
+  }
   const denied = info.kind === 'answer' ? deniedOf(info.value) : [];
   if (denied.length > 0) {
     return unknown(
-      `the guest’s agent does not permit ${denied.join(', ')}: allow them in its configuration (qemu-ga, block-rpcs or allow-rpcs)`,
+      `the guest’s agent does not permit ${denied.join(', ')}: allow them ${IN_ITS_CONFIGURATION}`,
     );
   }
   const disabled = await files.exists(`${RUN_DIRECTORY}/disabled`);
   if (disabled === 'answer') {
-    return { cloudInit: 'disabled', detail: 'cloud-init is switched off in the guest', isOver: false };
+    return { cloudInit: 'disabled', detail: 'cloud-init is switched off in the guest', isSeedUsed: false };
   }
   return unknown('cloud-init has left no status in the guest: it has not begun, or is not installed');
 }
 
+const IN_ITS_CONFIGURATION = 'in its configuration (qemu-ga, block-rpcs or allow-rpcs)';
 const NEEDED = ['guest-file-open', 'guest-file-read', 'guest-file-close'] as const;
 
 /** `{ supported_commands: [{ name, enabled }] }`. */
@@ -88,5 +89,5 @@ function deniedOf(value: unknown): readonly string[] {
 }
 
 function unknown(detail: string): SeenReadiness {
-  return { cloudInit: 'unknown', detail, isOver: false };
+  return { cloudInit: 'unknown', detail, isSeedUsed: false };
 }

@@ -60,8 +60,8 @@ async function tryToScrub(context: ProviderContext, session: HostSession, vm: Ow
   }
   try {
     await limitAgentWait(session, vm.handle);
-    const { cloudInit, isOver } = await seeReadiness(session, vm.handle);
-    if (!isOver) return false;
+    const { cloudInit, isSeedUsed } = await seeReadiness(session, vm.handle);
+    if (!isSeedUsed) return false;
     if (await scrubSeed(context, session, vm.identity.uuid))
       context.report('seed-scrubbed', { id, cloudInit });
     return true;

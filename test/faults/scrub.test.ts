@@ -296,6 +296,39 @@ describe('a seed that cannot be scrubbed', () => {
     await expectScrubbed(world, before);
   });
 
+  it.each([
+    ['found no data source', { datasource: 'DataSourceNone' }],
+    ['failed to look for it', { failedStage: 'init-local', errors: ['a'] }],
+    ['failed to read it', { failedStage: 'init', errors: ['a'] }],
+  ] as const)('is kept when cloud-init %s, and used and scrubbed in a later boot', async (_, run) => {
+    const { world, before } = await readyToScrub();
+    await using _world = world;
+    const { cloudInit } = world.daemon.state.domains.guest('vm-1');
+    const right = { ...cloudInit };
+    Object.assign(cloudInit, run);
+
+    await world.fleet.drain();
+
+    const kept = await look(world);
+    expect([kept.seed.equals(before.seed), kept.scrub]).toEqual([true, null]);
+    const { readiness } = await world.fleet.use((provider) => provider.get(ID));
+    expect(readiness?.detail).toMatch(/cloud-init did not use the seed$/);
+    Object.assign(cloudInit, right);
+    world.fleet.advance(300);
+    await world.fleet.drain();
+    await expectScrubbed(world, before);
+  });
+
+  it('is scrubbed although a later stage of cloud-init failed', async () => {
+    const { world, before } = await readyToScrub();
+    await using _ = world;
+    world.daemon.state.domains.guest('vm-1').cloudInit.errors = ['a'];
+
+    await world.fleet.drain();
+
+    await expectScrubbed(world, before);
+  });
+
   it('is not touched when it is not the seed that was made', async () => {
     const { world } = await readyToScrub();
     await using _ = world;

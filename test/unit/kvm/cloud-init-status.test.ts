@@ -10,46 +10,60 @@ const STAGES = { 'init-local': DONE, init: DONE, 'modules-config': DONE, 'module
 const NOT_BEGUN = { start: null, finished: null, errors: [] };
 const RUNNING = { start: 3, finished: null, errors: [] };
 
-const read = (v1: object, isOver: boolean) => readCloudInitStatus(JSON.stringify({ v1 }), isOver);
+const SEEDED = { ...STAGES, stage: null, datasource: 'DataSourceNoCloud [seed=/dev/vdb][dsmode=net]' };
+
+const read = (v1: object, hasResult: boolean) => readCloudInitStatus(JSON.stringify({ v1 }), hasResult);
 
 describe('cloud-init’s status', () => {
   it('names the stage that runs', () => {
     const v1 = { ...STAGES, 'modules-final': RUNNING, stage: 'modules-final', datasource: SECRET };
 
-    expect(read(v1, false)).toEqual({ cloudInit: 'running', detail: 'in stage modules-final' });
+    expect(read(v1, false)).toEqual({
+      cloudInit: 'running',
+      detail: 'in stage modules-final',
+      isSeedUsed: false,
+    });
     expect(read({ ...v1, stage: null }, false).detail).toBe('in stage modules-final');
     expect(read({ ...v1, stage: SECRET }, false).detail).toBe('in stage modules-final');
     expect(read({ ...STAGES, stage: null }, false)).toEqual({
       cloudInit: 'running',
       detail: 'between two stages',
+      isSeedUsed: false,
     });
   });
 
   it('is done when all stages have run without an error', () => {
-    expect(read({ ...STAGES, 'modules-init': NOT_BEGUN, stage: null }, true)).toEqual({
+    expect(read({ ...SEEDED, 'modules-init': NOT_BEGUN }, true)).toEqual({
       cloudInit: 'done',
       detail: null,
+      isSeedUsed: true,
     });
   });
 
   it('counts errors by stage and says none of them', () => {
     const failed = { ...DONE, errors: [`('runcmd', "${SECRET}")`, SECRET] };
-    const v1 = { ...STAGES, init: failed, 'modules-final': { ...failed, errors: [SECRET] }, stage: null };
+    const v1 = { ...SEEDED, 'modules-config': failed, 'modules-final': { ...failed, errors: [SECRET] } };
 
-    expect(read(v1, true)).toEqual({ cloudInit: 'error', detail: 'errors in init (2), modules-final (1)' });
+    expect(read(v1, true)).toEqual({
+      cloudInit: 'error',
+      detail: 'errors in modules-config (2), modules-final (1)',
+      isSeedUsed: true,
+    });
     expect(read({ ...v1, stage: 'modules-final' }, false)).toEqual({
       cloudInit: 'error',
-      detail: 'errors in init (2), modules-final (1); in stage modules-final',
+      detail: 'errors in modules-config (2), modules-final (1); in stage modules-final',
+      isSeedUsed: false,
     });
   });
 
   it('is degraded by recoverable errors alone, at the end', () => {
     const warned = { ...DONE, recoverable_errors: { WARNING: [SECRET, SECRET], [SECRET]: [SECRET] } };
-    const v1 = { ...STAGES, 'modules-config': warned, stage: null };
+    const v1 = { ...SEEDED, 'modules-config': warned };
 
     expect(read(v1, true)).toEqual({
       cloudInit: 'degraded',
       detail: 'recoverable errors in modules-config (3)',
+      isSeedUsed: true,
     });
     expect(read(v1, false).cloudInit).toBe('running');
   });
@@ -67,12 +81,37 @@ describe('cloud-init’s status', () => {
     expect(readCloudInitStatus(text, true)).toEqual({
       cloudInit: 'unknown',
       detail: 'cloud-init’s status in the guest cannot be understood',
+      isSeedUsed: false,
+    });
+  });
+
+  it.each<[string, object, string]>([
+    ['came from nowhere', { datasource: null }, 'done'],
+    ['came from another source', { datasource: 'DataSourceNone' }, 'done'],
+    ['names a source of a wrong kind', { datasource: ['DataSourceNoCloud'] }, 'done'],
+    ['has no record of the stage that looks for it', { 'init-local': null }, 'done'],
+    ['has not ended the stage that reads it', { init: RUNNING }, 'done'],
+    ['says of errors there what is no list', { init: { ...DONE, errors: SECRET } }, 'done'],
+    ['failed to look for it', { 'init-local': { ...DONE, errors: [SECRET] } }, 'error'],
+    ['failed to read it', { init: { ...DONE, errors: [SECRET] } }, 'error'],
+  ])('is no use of the seed when it %s, and says so', (_, wrong, word) => {
+    const seen = read({ ...SEEDED, ...wrong }, true);
+
+    expect([seen.cloudInit, seen.isSeedUsed]).toEqual([word, false]);
+    expect(seen.detail).toMatch(/(?:^|; )cloud-init did not use the seed$/);
+  });
+
+  it('is the next boot’s when a stage runs although there was a result', () => {
+    expect(read({ ...SEEDED, init: RUNNING, stage: 'init' }, true)).toEqual({
+      cloudInit: 'running',
+      detail: 'in stage init',
+      isSeedUsed: false,
     });
   });
 
   it('comes of anything a guest may write, in words of ours', () => {
     const details =
-      /^(?:(?:errors|recoverable errors) in [a-z0-9-]+ \(\d+\)[a-z0-9-, ();]*|in stage [a-z-]+|between two stages|cloud-init’s status in the guest cannot be understood)$/;
+      /^(?:(?:errors|recoverable errors) in [a-z0-9-]+ \(\d+\)[a-z0-9-, ();]*|cloud-init did not use the seed|in stage [a-z-]+|between two stages|cloud-init’s status in the guest cannot be understood)$/;
     fc.assert(
       fc.property(fc.record({ v1: fc.jsonValue() }), fc.boolean(), (document, isOver) => {
         const { detail } = readCloudInitStatus(JSON.stringify(document), isOver);

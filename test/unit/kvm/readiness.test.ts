@@ -34,18 +34,18 @@ const agentCommands = (): unknown[] =>
   );
 
 describe('the readiness of a guest', () => {
-  it('goes from running to done, read through the agent in five questions at most', async () => {
+  it('goes from running to done, read through the agent in five questions at most, the result first', async () => {
     const running = await readiness();
+    const whileRunning = agentCommands();
     world.fleet.advance(5);
     world.daemon.faults.reset();
     const done = await readiness();
 
     expect(running).toEqual({ cloudInit: 'running', detail: 'in stage modules-final' });
     expect(done).toEqual({ cloudInit: 'done', detail: null });
-    expect(agentCommands()).toEqual([
-      ...['guest-file-open', 'guest-file-read', 'guest-file-close'],
-      ...['guest-file-open', 'guest-file-close'],
-    ]);
+    const read = ['guest-file-open', 'guest-file-read', 'guest-file-close'];
+    expect(whileRunning).toEqual(['guest-file-open', ...read]);
+    expect(agentCommands()).toEqual(['guest-file-open', 'guest-file-close', ...read]);
     expect(guest.openFiles.size).toBe(0);
   });
 
@@ -85,6 +85,31 @@ describe('the readiness of a guest', () => {
       cloudInit: 'unknown',
       detail: expect.stringMatching(/does not permit guest-file-open, guest-file-read: allow them/),
     });
+  });
+
+  it('is unknown with another remedy where the agent may not even say what it permits', async () => {
+    guest.deniedCommands.add('guest-file-open').add('guest-info');
+
+    expect(await readiness()).toEqual({
+      cloudInit: 'unknown',
+      detail: expect.stringMatching(/does not permit guest-info, which tells why: allow it/),
+    });
+  });
+
+  it('is not done without its errors when the boot ends between two questions', async () => {
+    guest.cloudInit.errors = [SECRET];
+    let asked = 0;
+    const end = () => {
+      asked += 1;
+      if (asked === 4) world.fleet.advance(5);
+    };
+    world.daemon.faults.at('domainAgentCommand', { kind: 'hook', hook: end }, 'every');
+
+    const between = await readiness();
+
+    expect(asked).toBeGreaterThanOrEqual(4);
+    expect(between?.cloudInit).not.toBe('done');
+    expect((await readiness())?.cloudInit).toBe('error');
   });
 
   it('is null for a VM that does not run, and not there in a list or where nobody asks for it', async () => {

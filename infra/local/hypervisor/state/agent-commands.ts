@@ -117,17 +117,20 @@ function readFile(guest: Guest, path: string, now: number): Uint8Array | undefin
       return Buffer.from(JSON.stringify(cloudInitStatus(guest, isDone)));
     case `${RUN_DIRECTORY}/result.json`:
       return isDone
-        ? Buffer.from(JSON.stringify({ v1: { datasource: DATASOURCE, errors: guest.cloudInit.errors } }))
+        ? Buffer.from(
+            JSON.stringify({
+              v1: { datasource: guest.cloudInit.datasource, errors: guest.cloudInit.errors },
+            }),
+          )
         : undefined;
     default:
       return undefined;
   }
 }
 
-const DATASOURCE = 'DataSourceNoCloud [seed=/dev/vdb][dsmode=net]';
 const STAGES = ['init-local', 'init', 'modules-config', 'modules-final'] as const;
 
-/** As cloud-init 22.4 writes it, with the recoverable errors of newer ones. Errors are the last stage's. */
+/** As cloud-init 22.4 writes it, with the recoverable errors of newer ones. Errors are there at the end. */
 function cloudInitStatus({ bootedAt, cloudInit }: Guest, isDone: boolean): object {
   const seconds = bootedAt / 1_000;
   const stage = (name: (typeof STAGES)[number]) => {
@@ -135,13 +138,13 @@ function cloudInitStatus({ bootedAt, cloudInit }: Guest, isDone: boolean): objec
     return {
       start: seconds,
       finished: isLast && !isDone ? null : seconds + 1,
-      errors: isLast && isDone ? cloudInit.errors : [],
-      recoverable_errors: isLast && isDone ? cloudInit.recoverableErrors : {},
+      errors: name === cloudInit.failedStage && isDone ? cloudInit.errors : [],
+      recoverable_errors: name === cloudInit.failedStage && isDone ? cloudInit.recoverableErrors : {},
     };
   };
   return {
     v1: {
-      datasource: DATASOURCE,
+      datasource: cloudInit.datasource,
       stage: isDone ? null : 'modules-final',
       ...Object.fromEntries(STAGES.map((name) => [name, stage(name)])),
     },

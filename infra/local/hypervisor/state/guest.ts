@@ -45,6 +45,10 @@ export interface Guest {
 /** cloud-init's one run in a boot that found a seed; without one it does not run at all. */
 export interface CloudInitRun {
   readonly doneAt: number | undefined;
+  /** As it names its data source; null when none was found. */
+  datasource: string | null;
+  /** The stage that `errors` are of. */
+  failedStage: 'init-local' | 'init' | 'modules-config' | 'modules-final';
   /** Its own texts, which may quote user-data. */
   errors: readonly string[];
   recoverableErrors: Readonly<Record<string, readonly string[]>>;
@@ -84,6 +88,8 @@ export function bootGuest(
     bootedAt: now + bootMs,
     cloudInit: {
       doneAt: seed ? now + bootMs + cloudInitMs : undefined,
+      datasource: 'DataSourceNoCloud [seed=/dev/vdb][dsmode=net]',
+      failedStage: 'modules-final',
       errors: [],
       recoverableErrors: {},
     },
