@@ -16,7 +16,7 @@ import { buildPhase } from './metadata-elements.ts';
 import { observe } from './observe-vm.ts';
 import { type ProviderContext, sendWork } from './provider-context.ts';
 import { CONTINUATION_SECONDS, type Reservation, reserve } from './reserve.ts';
-import { type ResolvedRequest, resolveRequest } from './resolve-request.ts';
+import { type ResolvedRequest, requireScrubbable, resolveRequest } from './resolve-request.ts';
 import { hasScrubBegun, isScrubDue } from './scrub-seed.ts';
 import { differingFields, SCRUB_FIELD, specificationOf } from './specification.ts';
 import {
@@ -42,6 +42,7 @@ export async function createVm(context: ProviderContext, request: CreateRequest)
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       const vm = await findVmByName(session, request.name);
       if (vm !== null) return await join(context, session, resolved, vm);
+      requireScrubbable(resolved);
       const reservation = await reserve(context, session, resolved);
       if (reservation !== null) return await finishOwn(context, session, reservation);
     }
@@ -99,7 +100,7 @@ async function join(
 }
 
 /** @throws ProviderError `conflict` that names the fact: foreign, another uid, or the fields that differ. */
-function requireSame(context: ProviderContext, { request, scrub }: ResolvedRequest, found: Vm): OwnVm {
+function requireSame(context: ProviderContext, { request }: ResolvedRequest, found: Vm): OwnVm {
   const vm = asOwn(found, context.options.fleet);
   if (vm === null) {
     throw new ProviderError(
@@ -111,7 +112,9 @@ function requireSame(context: ProviderContext, { request, scrub }: ResolvedReque
     throw new ProviderError('conflict', `the name ${request.name} is held by a VM with another uid`);
   }
   const fields = differingFields(specificationOf(request, vm.identity.uuid), vm.identity.requested).filter(
-    (field) => field !== SCRUB_FIELD || scrub !== vm.identity.scrub,
+    // One that says nothing of it takes the VM as it is: the machine type's word may have changed since.
+    (field) =>
+      field !== SCRUB_FIELD || (request.seed !== undefined && request.seed.scrub !== vm.identity.scrub),
   );
   if (fields.length > 0) {
     throw new ProviderError('conflict', `the VM ${request.name} exists and differs in ${fields.join(', ')}`, {

@@ -23,6 +23,11 @@ export interface ResolvedRequest {
   readonly prepared: PreparedUserData;
   /** Whether user-data is to be taken off the seed once cloud-init is done. */
   readonly scrub: boolean;
+  /**
+   * What keeps a new VM from being made with this scrub, where the machine type asks for it and not the request. A repeat for a VM
+   * that exists is not refused by it: the machine type's word was another when that was made.
+   */
+  readonly scrubFaults: readonly Fault[];
 }
 
 /** Pure. @throws ProviderError `invalid-request` with every fault and its pointer; `permanent` for the operator's own vendor-data. */
@@ -44,11 +49,10 @@ export function resolveRequest(options: KvmProviderOptions, request: CreateReque
   }
   const prepared = prepare(request, options.vendorData, faults);
   const scrub = request.seed?.scrub ?? machineType?.seed?.scrub ?? false;
-  if (scrub && prepared !== null) checkScrub(options, request, prepared, faults);
+  const scrubFaults = scrub && prepared !== null ? checkScrub(options, request, prepared) : [];
+  if (request.seed?.scrub === true) faults.push(...scrubFaults);
   if (faults.length > 0 || typeof host === 'string' || !machineType || !image || !prepared) {
-    // With the pointers: of a direct invocation's error the caller sees nothing but the message.
-    const message = faults.map(({ pointer, detail }) => `${pointer} ${detail}`).join('; ');
-    throw new ProviderError('invalid-request', message, { errors: faults });
+    throw refusalOf(faults);
   }
   const source = { ...image, name: placement.image };
   return {
@@ -60,7 +64,19 @@ export function resolveRequest(options: KvmProviderOptions, request: CreateReque
     diskSizeGb: request.diskSizeGb ?? options.diskSizeGb,
     prepared,
     scrub,
+    scrubFaults,
   };
+}
+
+/** Before a VM is reserved. @throws ProviderError `invalid-request`. */
+export function requireScrubbable({ scrubFaults }: ResolvedRequest): void {
+  if (scrubFaults.length > 0) throw refusalOf(scrubFaults);
+}
+
+/** With the pointers: of a direct invocation's error the caller sees nothing but the message. */
+function refusalOf(faults: readonly Fault[]): ProviderError {
+  const message = faults.map(({ pointer, detail }) => `${pointer} ${detail}`).join('; ');
+  return new ProviderError('invalid-request', message, { errors: faults });
 }
 
 /** A seed can be scrubbed only if it is known when cloud-init is done, and if the guest needs no user-data after that. */
@@ -68,8 +84,8 @@ function checkScrub(
   { readiness }: KvmProviderOptions,
   request: CreateRequest,
   prepared: PreparedUserData,
-  faults: Fault[],
-): void {
+): readonly Fault[] {
+  const faults: Fault[] = [];
   if (readiness?.cloudInit !== true) {
     const detail = 'scrub needs readiness.cloudInit in the configuration, which says when cloud-init is done';
     faults.push({ pointer: '/seed/scrub', detail });
@@ -79,6 +95,7 @@ function checkScrub(
     const detail = `with seed.scrub user-data has at least ${MIN_SCRUBBED_BYTES} bytes`;
     faults.push({ pointer: '/cloudInit', detail });
   }
+  return faults;
 }
 
 /** An empty host is allowed only when exactly one is configured. */

@@ -248,7 +248,7 @@ export function providerContract(title: string, start: () => Promise<ContractTar
         expect(seed.includes('hunter2')).toBe(true);
       });
 
-      it('is part of the specification, by what it comes to', async () => {
+      it('is part of the specification, for those that say another value than the VM has', async () => {
         const request = scrubbing('scrub-spec');
         await fleet.use((provider) => provider.create(request));
         const { seed: _, ...silent } = request;
@@ -256,15 +256,17 @@ export function providerContract(title: string, start: () => Promise<ContractTar
 
         const repeat = await fleet.use((provider) => provider.create(request));
         const byType = await fleet.use((provider) => provider.create(silent), { machineTypes });
-        const refusals = [
-          await failure(fleet.use((provider) => provider.create({ ...request, seed: { scrub: false } }))),
-          await failure(fleet.use((provider) => provider.create(silent))),
-        ];
+        const saysNothing = await fleet.use((provider) => provider.create(silent));
+        const { kind, errors } = await failure(
+          fleet.use((provider) => provider.create({ ...request, seed: { scrub: false } })),
+        );
 
-        expect([repeat.outcome, byType.outcome]).toEqual(['existing', 'existing']);
-        for (const { kind, errors } of refusals) {
-          expect([kind, errors]).toEqual(['conflict', [{ pointer: '/seed/scrub', detail: 'differs' }]]);
-        }
+        expect([repeat.outcome, byType.outcome, saysNothing.outcome]).toEqual([
+          'existing',
+          'existing',
+          'existing',
+        ]);
+        expect([kind, errors]).toEqual(['conflict', [{ pointer: '/seed/scrub', detail: 'differs' }]]);
       });
 
       it('is no question for a VM that was made without, before there was one or by another machine type', async () => {
@@ -279,6 +281,29 @@ export function providerContract(title: string, start: () => Promise<ContractTar
 
         expect('seed' in instance).toBe(false);
         expect([explicit.outcome, same.outcome]).toEqual(['existing', 'existing']);
+      });
+
+      it('is refused for a new VM alone where the machine type has come to ask for it', async () => {
+        const bootcmd = Buffer.from('#cloud-config\nbootcmd: [[echo, hunter2]]\n');
+        const machineTypes = { small: { vcpus: 1, memoryMiB: 128, seed: { scrub: true } } };
+        const requestOf = (name: string) =>
+          fleet.request(named(name), host.name, { uid: 'u-1', cloudInit: bootcmd });
+        await fleet.use((provider) => provider.create(requestOf('made-before')));
+
+        const repeat = await fleet.use((provider) => provider.create(requestOf('made-before')), {
+          machineTypes,
+        });
+        const refusal = await failure(
+          fleet.use((provider) => provider.create(requestOf('made-after')), { machineTypes }),
+        );
+
+        expect(repeat.outcome).toBe('existing');
+        expect([refusal.kind, refusal.errors.map(({ pointer }) => pointer)]).toEqual([
+          'invalid-request',
+          ['/cloudInit'],
+        ]);
+        expect(refusal.message).toContain('bootcmd');
+        expect(await probe.domainNames()).not.toContain('made-after');
       });
 
       it('is refused with what would be lost, before a host is touched', async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { KvmProviderOptions } from '../../../lib/kvm/provider-options.ts';
-import { resolveRequest } from '../../../lib/kvm/resolve-request.ts';
+import { requireScrubbable, resolveRequest } from '../../../lib/kvm/resolve-request.ts';
 import type { CreateRequest } from '../../../lib/provider/provider.ts';
 import type { ProviderError } from '../../../lib/provider/provider-error.ts';
 
@@ -75,8 +75,16 @@ describe('resolveRequest', () => {
         faultsOf(options, more).map(({ pointer }) => pointer);
 
       expect(pointers(OPTIONS, { seed: { scrub: true } })).toEqual(['/seed/scrub']);
-      expect(pointers(scrubbing(OPTIONS), {})).toEqual(['/seed/scrub']);
       expect(pointers(scrubbing(OPTIONS), { seed: { scrub: false } })).toEqual([]);
+    });
+
+    it('is refused by its machine type’s word only once there is a VM to make', () => {
+      const resolved = resolveRequest(scrubbing(OPTIONS), { ...REQUEST, cloudInit });
+
+      expect(resolved.scrubFaults.map(({ pointer }) => pointer)).toEqual(['/seed/scrub', '/cloudInit']);
+      expect(() => requireScrubbable(resolved)).toThrow(
+        expect.objectContaining({ kind: 'invalid-request', errors: resolved.scrubFaults }),
+      );
     });
 
     it('is refused with user-data that runs at every boot, with that reason', () => {
