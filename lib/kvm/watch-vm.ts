@@ -21,6 +21,10 @@ export const WATCH_SECONDS = 10;
 const WATCH_SECONDS_LATER = 30;
 const WATCHES_BEFORE_LATER = 12;
 
+/** For the scrub alone, at the first look and at most: cloud-init may need minutes, and each look is a session with the host. */
+const SCRUB_SECONDS = 30;
+const SCRUB_SECONDS_AT_MOST = 300;
+
 export async function watchVm(
   context: ProviderContext,
   session: HostSession,
@@ -28,21 +32,27 @@ export async function watchVm(
   message: WorkMessage,
 ): Promise<void> {
   const { phase } = vm.description.metadata;
-  const id = idOf(vm);
-  if (vm.handle.id < 0) {
-    if (isScrubDue(vm)) context.report('scrub-given-up', { id, reason: 'the VM does not run' });
-    return;
-  }
-  const hasAddress = await lookForAddress(context, session, vm);
-  const isScrubbed = !isScrubDue(vm) || (await tryToScrub(context, session, vm));
+  const isOn = vm.handle.id >= 0;
+  // One that is off has no address to wait for. It may be started again before the deadline, by whomever.
+  const hasAddress = !isOn || (await lookForAddress(context, session, vm));
+  const isScrubbed = !isScrubDue(vm) || (isOn && (await tryToScrub(context, session, vm)));
   if (hasAddress && isScrubbed) return;
   if (context.options.now() >= (phase?.deadline ?? 0)) {
     if (!isScrubbed)
-      context.report('scrub-given-up', { id, reason: 'the deadline of the create has passed' });
+      context.report('scrub-given-up', { id: idOf(vm), reason: 'the deadline of the create has passed' });
     return;
   }
-  const waitSeconds = message.attempt < WATCHES_BEFORE_LATER ? WATCH_SECONDS : WATCH_SECONDS_LATER;
-  await sendWork(context, 'create', vm.host, vm.identity, waitSeconds, message.attempt + 1);
+  const { attempt } = message;
+  const waitSeconds = hasAddress ? scrubWaitSeconds(attempt) : addressWaitSeconds(attempt);
+  await sendWork(context, 'create', vm.host, vm.identity, waitSeconds, attempt + 1);
+}
+
+function addressWaitSeconds(attempt: number): number {
+  return attempt < WATCHES_BEFORE_LATER ? WATCH_SECONDS : WATCH_SECONDS_LATER;
+}
+
+function scrubWaitSeconds(attempt: number): number {
+  return Math.min(SCRUB_SECONDS * (attempt + 1), SCRUB_SECONDS_AT_MOST);
 }
 
 /** @returns whether one of this run is recorded now. */
@@ -54,10 +64,8 @@ async function lookForAddress(context: ProviderContext, session: HostSession, vm
 /** @returns whether there is nothing left to wait for. @throws only what ends the session. */
 async function tryToScrub(context: ProviderContext, session: HostSession, vm: OwnVm): Promise<boolean> {
   const id = idOf(vm);
-  if (context.options.readiness?.cloudInit !== true) {
-    context.report('scrub-given-up', { id, reason: 'the configuration no longer asks guests for readiness' });
-    return true;
-  }
+  // It was asked for when this VM was made, and may be again before the deadline.
+  if (context.options.readiness?.cloudInit !== true) return false;
   try {
     await limitAgentWait(session, vm.handle);
     const { cloudInit, isSeedUsed } = await seeReadiness(session, vm.handle);

@@ -319,6 +319,56 @@ describe('a seed that cannot be scrubbed', () => {
     await expectScrubbed(world, before);
   });
 
+  it('waits while its VM is off, and is scrubbed when somebody has started that', async () => {
+    const { world, before } = await readyToScrub();
+    await using _ = world;
+    const { domains } = world.daemon.state;
+    domains.stop(domains.byName('vm-1'), 0);
+
+    await world.fleet.drain();
+
+    expect(world.fleet.queue).toHaveLength(1);
+    const probe = await HostProbe.open(world.fleet.options.dial, HOST);
+    await probe.connection.call('domainCreate', { dom: await probe.domain('vm-1') });
+    await probe.close();
+    world.fleet.advance(60);
+    await world.fleet.drain();
+    expect((await look(world)).seed.equals(scrubbed(before.seed))).toBe(true);
+    expect(world.fleet.reports.map(({ event }) => event)).not.toContain('scrub-given-up');
+  });
+
+  it('waits while the configuration does not ask guests for readiness', async () => {
+    const { world, before } = await readyToScrub();
+    await using _ = world;
+    const message = world.fleet.queue.splice(0)[0]?.message;
+    if (message === undefined) throw new Error('no message waits for the worker');
+    await using worker = world.fleet.worker({ readiness: { cloudInit: false } });
+
+    await worker.continueWork(message);
+
+    expect(world.fleet.queue).toHaveLength(1);
+    world.fleet.advance(60);
+    await world.fleet.drain();
+    await expectScrubbed(world, before);
+  });
+
+  it('is looked at less and less often once the address is known', async () => {
+    const { world } = await readyToScrub();
+    await using _ = world;
+    world.daemon.state.domains.guest('vm-1').deniedCommands.add('guest-file-open');
+    const waits: number[] = [];
+
+    for (let looks = 0; looks < 12; looks++) {
+      await world.fleet.drain();
+      const { message } = world.fleet.queue[0] ?? {};
+      const seconds = Math.round(((message?.notBefore ?? 0) - world.fleet.now()) / 1000);
+      waits.push(seconds);
+      world.fleet.advance(seconds + 1);
+    }
+
+    expect(waits).toEqual([30, 60, 90, 120, 150, 180, 210, 240, 270, 300, 300, 300]);
+  });
+
   it('is scrubbed although a later stage of cloud-init failed', async () => {
     const { world, before } = await readyToScrub();
     await using _ = world;
