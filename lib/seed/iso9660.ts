@@ -27,6 +27,12 @@ const TERMINATOR = 18;
 const PATH_TABLES = { primary: { little: 19, big: 20 }, joliet: { little: 21, big: 22 } } as const;
 const FIRST_DIRECTORY = 23;
 
+/**
+ * Where the first file begins when each of the two directories fits into one sector, as they do with a few names: before it
+ * stands nothing but descriptors, path tables and directories.
+ */
+export const FIRST_FILE_AT_LEAST = FIRST_DIRECTORY + 2;
+
 const FILE_NAME = /^[\x21-\x7e]{1,64}$/;
 const FORBIDDEN_IN_JOLIET = /[*/:;?\\]/;
 const VOLUME_ID = /^[\x21-\x7e]{1,16}$/;

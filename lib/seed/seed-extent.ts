@@ -5,7 +5,7 @@
 import { DIRECTORY_FLAG, FIXED_BYTES, isoIdentifiers } from './iso-directory.ts';
 import { SECTOR_BYTES } from './iso-fields.ts';
 import { APPLICATION_ID } from './iso-volume.ts';
-import { JOLIET_DESCRIPTOR, PRIMARY_DESCRIPTOR } from './iso9660.ts';
+import { FIRST_FILE_AT_LEAST, JOLIET_DESCRIPTOR, PRIMARY_DESCRIPTOR } from './iso9660.ts';
 import { SEED_LABEL, type SeedFileName } from './seed.ts';
 
 /** In bytes. */
@@ -19,11 +19,14 @@ export class SeedLayoutError extends Error {
   override readonly name = 'SeedLayoutError';
 }
 
-/** Descriptors and directories of a seed lie within this beginning of it: no more needs to be read to find a file. */
-export const SEED_DIRECTORY_BYTES = 64 * 1024;
+/**
+ * Descriptors and directories of a seed, and nothing else, are this beginning of it: it holds no byte of a file, and no more needs
+ * to be read to find one. A seed has four names at most; a directory that is longer than a sector is refused as cut off.
+ */
+export const SEED_DIRECTORY_BYTES = FIRST_FILE_AT_LEAST * SECTOR_BYTES;
 
 /**
- * @param beginning the first SEED_DIRECTORY_BYTES of the volume, or all of a smaller one
+ * @param beginning the first SEED_DIRECTORY_BYTES of the volume
  * @param volumeBytes how long the volume is
  * @throws SeedLayoutError
  */

@@ -7,14 +7,17 @@ import { findOnSeed, SEED_DIRECTORY_BYTES, SeedLayoutError } from '../../../lib/
 
 const NAMES = ['user-data', 'meta-data', 'vendor-data', 'network-config'] as const;
 
-const seedOf = (userData: Uint8Array): Buffer =>
+const seedOf = (
+  userData: Uint8Array,
+  more: { networkConfig?: unknown } = { networkConfig: { version: 2 } },
+): Buffer =>
   Buffer.from(
     buildSeed({
       instanceId: 'vm-1-u',
       hostname: 'vm-1',
       userData,
       vendorData: Buffer.from('#cloud-config\n{}\n'),
-      networkConfig: { version: 2 },
+      ...more,
       mac: '02:00:00:00:00:01',
       sshAuthorizedKeys: [],
       createdAt: new Date(1_769_860_800_000),
@@ -38,6 +41,27 @@ describe('a file on a seed', () => {
       }),
       { numRuns: 30 },
     );
+  });
+
+  it.each(['plain', 'with a network'])('is found without a byte of any file: %s', (kind) => {
+    const userData = Buffer.alloc(100, 'u');
+    const seed = kind === 'plain' ? seedOf(userData, {}) : seedOf(userData);
+
+    const first = Math.min(
+      ...NAMES.filter((name) => kind !== 'plain' || name !== 'network-config').map(
+        (name) => find(seed, name).offset,
+      ),
+    );
+
+    expect(first).toBe(SEED_DIRECTORY_BYTES);
+  });
+
+  it('is refused when its directory reaches beyond the beginning', () => {
+    const names = Array.from({ length: 20 }, (_, index) => `name-${index}`);
+    const files = ['user-data', ...names].map((name) => ({ name, content: Buffer.alloc(20) }));
+    const seed = Buffer.from(buildIso9660(files, { volumeId: 'cidata', time: new Date(0) }));
+
+    expect(() => find(seed)).toThrow(new SeedLayoutError('the seed is cut off'));
   });
 
   it('is each one, and no two share a byte', () => {
