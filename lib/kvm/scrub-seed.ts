@@ -74,7 +74,7 @@ async function overwriteUserData(session: HostSession, { identity }: OwnVm): Pro
   const name = volumeName(identity, 'seed');
   const { vol } = await session.call('storageVolLookupByName', { pool: pool.handle, name });
   const { seedBytes } = identity;
-  // A volume that is shorter is no seed; libvirt then sends what there is, or refuses.
+  // A volume that is shorter is no seed, and refused as such.
   const beginning = await read(session, vol, { offset: 0, length: SEED_DIRECTORY_BYTES });
   const extent = findOnSeed(beginning, seedBytes, 'user-data');
   if (extent.length < MIN_SCRUBBED_BYTES) throw new SeedLayoutError('its user-data is too short');
