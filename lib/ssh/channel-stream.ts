@@ -16,6 +16,12 @@ export interface ChannelStreamOptions {
   readonly explainEnd?: () => Error | null;
 }
 
+/**
+ * What may wait in the socket's own buffer. Node's 64 KiB are less than one packet of an upload: sshd would have taken it
+ * before the next one is encrypted, and each would wait for the other.
+ */
+const SOCKET_BUFFER_BYTES = 512 * 1024;
+
 type WriteCallback = (error?: Error | null) => void;
 
 export class ChannelStream extends Duplex {
@@ -85,7 +91,8 @@ export class ChannelStream extends Duplex {
     this.#socket.cork();
     this.#channel.write(chunk, (error) => {
       if (error) this.#settleWrite(error);
-      else if (this.#socket.writableNeedDrain) this.#socket.once('drain', () => this.#settleWrite());
+      else if (this.#socket.writableLength >= SOCKET_BUFFER_BYTES)
+        this.#socket.once('drain', () => this.#settleWrite());
       else this.#settleWrite();
     });
     this.#socket.uncork();
