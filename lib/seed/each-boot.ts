@@ -3,11 +3,12 @@
  * cloud-init takes from the seed anew at every boot would be lost with it, and what only the guest can read may be such.
  */
 import { isAlias, isMap, isScalar, isSeq, type ParsedNode, type YAMLMap } from 'yaml';
+import { archiveLeaves } from './archive-leaves.ts';
 import { readCloudConfig } from './cloud-config-merge.ts';
 import { type MimeLeaf, mimeLeaves } from './mime-leaves.ts';
-import { readPyYaml, type YamlDocument } from './pyyaml-document.ts';
+import type { YamlDocument } from './pyyaml-document.ts';
 import { MERGE_TAG } from './pyyaml-scalars.ts';
-import { scalarText, tagOf } from './pyyaml-tree.ts';
+import { type AnchoredNode, scalarText, tagOf } from './pyyaml-tree.ts';
 import { inDocument, refusalAt, UserDataError } from './user-data-error.ts';
 import { classifyUserData, hasKnownHeader, type UserDataKind } from './user-data-kind.ts';
 import { decodeText } from './user-data-text.ts';
@@ -30,7 +31,15 @@ export const EACH_BOOT_KEYS: ReadonlySet<string> = new Set([
   ],
   ...['fqdn', 'hostname', 'manage_etc_hosts', 'prefer_fqdn_over_hostname', 'preserve_hostname'],
   'create_hostname_file',
-  ...['allow_userdata', 'datasource', 'datasource_list', 'datasource_pkg_list', 'def_log_file'],
+  ...[
+    'allow_userdata',
+    'datasource',
+    'datasource_list',
+    'datasource_pkg_list',
+    'def_log_file',
+    'log_cfgs',
+    'logcfg',
+  ],
   ...[
     'disable_network_activation',
     'manual_cache_clean',
@@ -105,7 +114,12 @@ const KIND_BY_TYPE: ReadonlyMap<string, UserDataKind | 'per-boot' | 'once' | nul
 
 /** A part's own lines are not those of the document, so its refusal says which part it is instead. */
 function checkParts(leaves: readonly MimeLeaf[]): void {
+  // Aliases let an archive name one long content thousands of times.
+  const seen = new Map<string, Set<string>>();
   for (const [index, leaf] of leaves.entries()) {
+    const types = seen.get(leaf.content) ?? new Set();
+    if (types.has(leaf.contentType)) continue;
+    seen.set(leaf.content, types.add(leaf.contentType));
     try {
       checkPart(leaf);
     } catch (error) {
@@ -122,7 +136,6 @@ function checkPart({ contentType, content }: MimeLeaf): void {
   }
   if (kind === 'once') return;
   if (kind === 'per-boot') throw new UserDataError(`a per-boot script: ${LOST}`);
-  if (content === null) throw new UserDataError(`an encoding that is not known here: ${UNDECIDED}`);
   if (kind !== null) {
     checkKind(kind, content);
   } else if (hasKnownHeader(content)) {
@@ -130,35 +143,6 @@ function checkPart({ contentType, content }: MimeLeaf): void {
     const found = classifyUserData(content);
     checkKind(found.kind, found.text);
   }
-}
-
-/** The entries of a cloud-config-archive: a text, or a mapping with `content` and perhaps `type`. */
-function archiveLeaves(text: string): MimeLeaf[] {
-  const document = readPyYaml(text);
-  const { root } = document;
-  if (!isSeq(root)) return [];
-  return root.items.map((item): MimeLeaf => {
-    const entry = target(document, item);
-    if (isScalar(entry)) return sniffed(scalarText(entry));
-    if (!isMap(entry)) return { contentType: '', content: null };
-    const field = (name: string): string | null => {
-      const value = entry.items.find(({ key }) => isScalar(key) && scalarText(key) === name)?.value;
-      const scalar = value == null ? undefined : target(document, value);
-      return isScalar(scalar) ? scalarText(scalar) : null;
-    };
-    const [type, content] = [field('type'), field('content')];
-    if (entry.items.some(({ key }) => isScalar(key) && tagOf(key) === MERGE_TAG)) {
-      return { contentType: '', content: null };
-    }
-    return type === null || type === ''
-      ? sniffed(content ?? '')
-      : { contentType: type.toLowerCase(), content };
-  });
-}
-
-/** An archive's entry without a type is a cloud-config unless its header says otherwise. */
-function sniffed(content: string): MimeLeaf {
-  return { contentType: hasKnownHeader(content) ? 'text/plain' : 'text/cloud-config', content };
 }
 
 function checkKeys(text: string): void {
@@ -183,6 +167,6 @@ function checkMapping(document: YamlDocument, map: YAMLMap.Parsed): void {
   }
 }
 
-function target(document: YamlDocument, node: ParsedNode) {
+function target(document: YamlDocument, node: ParsedNode): AnchoredNode | undefined {
   return isAlias(node) ? document.targets.get(node) : node;
 }

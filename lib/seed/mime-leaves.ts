@@ -1,69 +1,125 @@
 /**
  * The parts of a MIME message as Python's parser finds them, decoded as far as cloud-init decodes them. For looking at
- * what a message brings; what goes to the guest is the message as it came.
+ * what a message brings; what goes to the guest is the message as it came. Python repairs what is damaged in ways of its
+ * own, which differ by its version, so a message that needs it is refused and not followed.
  */
-import { boundaryOf, splitHeaders } from './mime-message.ts';
+import { boundaryOf, fieldOf, type MimeHeaders, mediaType, mimeLines, splitHeaders } from './mime-headers.ts';
+import { refusalAt, UserDataError } from './user-data-error.ts';
 
 export interface MimeLeaf {
   /** Lower case, without parameters. */
   readonly contentType: string;
-  /** Null where the transfer encoding is not one that is read here. */
-  readonly content: string | null;
+  readonly content: string;
 }
 
 /** Deeper nesting is no user-data; its inner message is then a part of a type that nobody knows. */
 const MAX_DEPTH = 20;
 
-/** @param text a message that `checkMimeMessage` has accepted */
-export function mimeLeaves(text: string, depth = 0): MimeLeaf[] {
-  const { headers, bodyOffset } = splitHeaders(text);
-  const contentType = headers.get('content-type') ?? 'text/plain';
-  const type = (contentType.split(';', 1)[0] ?? '').trim().toLowerCase();
-  const body = text.slice(bodyOffset);
-  const boundary = boundaryOf(contentType);
-  if (type.startsWith('multipart/') && boundary !== undefined && depth < MAX_DEPTH) {
-    return splitParts(body, boundary).flatMap((part) => mimeLeaves(part, depth + 1));
+/** Line ends are LF or CRLF; Python and others disagree about the rest. */
+const NOT_PLAIN = /[^\t\r\n\x20-\x7e]|\r(?!\n)/;
+
+const ENCODINGS: readonly string[] = ['7bit', '8bit', 'binary', 'base64', 'quoted-printable'];
+
+/** A type and parameters without escapes, comments, semicolons in quotes or the extensions of RFC 2231. */
+const CONTENT_TYPE =
+  /^[a-z0-9!#$&^_.+-]+\/[a-z0-9!#$&^_.+-]+(?:\s*;\s*[a-z0-9-]+=(?:"[^"\\;<>\r\n]*"|[\w.+:/'=?-]+))*\s*;?\s*$/i;
+
+const BOUNDARY = /^[\w'()+,./:=? -]*[\w'()+,./:=?-]$/;
+
+const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
+
+/** @throws UserDataError for a message that not every reader reads alike */
+export function mimeLeaves(text: string): MimeLeaf[] {
+  const odd = text.search(NOT_PLAIN);
+  if (odd !== -1) {
+    throw refusalAt(text, odd, undecided('a control character, or one beyond ASCII'));
   }
-  return [{ contentType: type, content: decode(body, headers.get('content-transfer-encoding') ?? '7bit') }];
+  return leaves(text, 0);
+}
+
+function leaves(text: string, depth: number): MimeLeaf[] {
+  const headers = splitHeaders(text);
+  const contentType = checkHeaders(headers);
+  const encoding = fieldOf(headers, 'content-transfer-encoding')?.toLowerCase() ?? '7bit';
+  const type = mediaType(contentType);
+  const body = text.slice(headers.bodyOffset);
+  if (!type.startsWith('multipart/')) {
+    return [{ contentType: type, content: decode(body, encoding) }];
+  }
+  const boundary = boundaryOf(contentType);
+  if (depth >= MAX_DEPTH || type === 'multipart/digest' || !boundary || !BOUNDARY.test(boundary)) {
+    refuse('a multipart/digest, a boundary of odd characters, or messages nested too deep');
+  }
+  return splitParts(body, boundary).flatMap((part) => leaves(part, depth + 1));
+}
+
+/** @returns the content type */
+function checkHeaders(headers: MimeHeaders): string {
+  if (!headers.isRegular) {
+    refuse('a line among the headers that is none, or no empty line behind them');
+  }
+  for (const name of ['content-type', 'content-transfer-encoding']) {
+    if (headers.fields.filter((field) => field.name === name).length > 1) refuse(`${name} stands twice`);
+  }
+  const contentType = fieldOf(headers, 'content-type') ?? 'text/plain';
+  const names = [...contentType.matchAll(/;\s*([^=;\s]+)=/g)].map(([, name = '']) => name.toLowerCase());
+  if (!CONTENT_TYPE.test(contentType) || new Set(names).size < names.length) {
+    refuse('a content-type that is not plainly a type with its parameters');
+  }
+  const encoding = fieldOf(headers, 'content-transfer-encoding')?.toLowerCase() ?? '7bit';
+  if (!ENCODINGS.includes(encoding)) {
+    refuse(`a content-transfer-encoding that is not exactly one of ${ENCODINGS.join(', ')}`);
+  }
+  return contentType;
 }
 
 /** What stands between the lines with the boundary; the line end before one belongs to it (RFC 2046, 5.1.1). */
 function splitParts(body: string, boundary: string): string[] {
   const parts: string[] = [];
   let current: string[] | null = null;
-  for (const line of body.split(/(?<=\n)/)) {
-    const content = line.trimEnd();
+  for (const line of mimeLines(body)) {
+    const content = line.replace(/[ \t]*\r?\n?$/, '');
     if (content !== `--${boundary}` && content !== `--${boundary}--`) {
       current?.push(line);
       continue;
     }
+    // Python takes the second of two such lines for nothing, even one that closes.
+    if (current?.length === 0) refuse('two lines with a boundary and nothing between them');
     if (current !== null) parts.push(current.join('').replace(/\r?\n$/, ''));
-    if (content.endsWith(`${boundary}--`)) return parts;
+    if (content === `--${boundary}--`) {
+      if (current === null) break;
+      return parts;
+    }
     current = [];
   }
-  return parts;
+  return refuse('a multipart message without a part, or without its closing boundary');
 }
 
-function decode(body: string, encoding: string): string | null {
-  switch (encoding.trim().toLowerCase()) {
-    case '7bit':
-    case '8bit':
-    case 'binary':
-      return body;
-    case 'base64':
-      return Buffer.from(body, 'base64').toString('utf8');
-    case 'quoted-printable':
-      return decodeQuotedPrintable(body);
-    default:
-      return null;
+function decode(body: string, encoding: string): string {
+  if (encoding === 'base64') {
+    const compact = body.replaceAll(/\r?\n/g, '');
+    if (!BASE64.test(compact)) refuse('base64 with other characters in it, or of an impossible length');
+    return Buffer.from(compact, 'base64').toString('utf8');
   }
+  return encoding === 'quoted-printable' ? decodeQuotedPrintable(body) : body;
 }
 
 /** RFC 2045, 6.7. */
 function decodeQuotedPrintable(body: string): string {
-  const joined = body.replaceAll(/[ \t]+(?=\r?\n|$)/g, '').replaceAll(/=\r?\n/g, '');
+  if (/[ \t](?:\r?\n|$)|=(?![0-9A-Fa-f]{2}|\r?\n)/.test(body)) {
+    refuse('quoted-printable with blanks at the end of a line, or a = that begins nothing');
+  }
+  const joined = body.replaceAll(/=\r?\n/g, '');
   const bytes = joined.replaceAll(/=([0-9A-Fa-f]{2})/g, (_, hex: string) =>
     String.fromCharCode(Number.parseInt(hex, 16)),
   );
   return Buffer.from(bytes, 'latin1').toString('utf8');
+}
+
+function undecided(what: string): string {
+  return `${what}: which parts the message has is then known only in the guest, and seed.scrub needs to know it before`;
+}
+
+function refuse(what: string): never {
+  throw new UserDataError(undecided(what));
 }

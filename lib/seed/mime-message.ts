@@ -3,6 +3,7 @@
  * message that carries user-data of any kind together with the guest agent's part.
  */
 import { createHash } from 'node:crypto';
+import { boundaryOf, fieldOf, mediaType, mimeLines, splitHeaders } from './mime-headers.ts';
 import { refusalAt } from './user-data-error.ts';
 
 /**
@@ -10,8 +11,6 @@ import { refusalAt } from './user-data-error.ts';
  * replaces the user's lists.
  */
 const MERGE_TYPE = 'list(append)+dict(no_replace,recurse_list)+str()';
-
-const HEADER_LINE = /^(?:From |[!-9;-~]+:|[ \t])/;
 
 /**
  * @throws UserDataError for a message without headers at its first byte, with text that cloud-init's parser damages,
@@ -29,10 +28,11 @@ export function checkMimeMessage(text: string): void {
       'cloud-init damages characters beyond ASCII in a MIME message; encode the part as base64 or quoted-printable',
     );
   }
-  const { headers, bodyOffset } = splitHeaders(text);
-  const contentType = headers.get('content-type') ?? 'text/plain';
-  if (/^multipart\//i.test(contentType)) {
-    checkBoundaries(text, bodyOffset, boundaryOf(contentType));
+  const headers = splitHeaders(text);
+  const contentType = fieldOf(headers, 'content-type') ?? 'text/plain';
+  // A boundary in the extended form of RFC 2231 is left to the guest, which decodes it.
+  if (mediaType(contentType).startsWith('multipart/') && !/;\s*boundary\*/i.test(contentType)) {
+    checkBoundaries(text, headers.bodyOffset, boundaryOf(contentType));
   }
 }
 
@@ -79,44 +79,12 @@ function renderPart(part: MimePart): string {
   return [...headers, 'Content-Transfer-Encoding: base64', '', ...lines].join('\n');
 }
 
-/** Header fields by their names in lower case, and where the body begins. */
-export function splitHeaders(text: string): { headers: ReadonlyMap<string, string>; bodyOffset: number } {
-  const headers = new Map<string, string>();
-  let offset = 0;
-  let current = '';
-  for (const line of text.split(/(?<=\n)/)) {
-    const content = line.replace(/\r?\n$/, '');
-    if (content === '') {
-      return { headers, bodyOffset: offset + line.length };
-    }
-    if (!HEADER_LINE.test(content)) {
-      break;
-    }
-    offset += line.length;
-    if (/^[ \t]/.test(content)) {
-      headers.set(current, `${headers.get(current) ?? ''} ${content.trim()}`);
-    } else {
-      const colon = content.indexOf(':');
-      current = content.slice(0, colon).toLowerCase();
-      headers.set(current, content.slice(colon + 1).trim());
-    }
-  }
-  return { headers, bodyOffset: offset };
-}
-
-export function boundaryOf(contentType: string): string | undefined {
-  const match = /;\s*boundary\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))/i.exec(contentType);
-  return match?.[1]?.replaceAll(/\\(.)/g, '$1') ?? match?.[2];
-}
-
 function checkBoundaries(text: string, bodyOffset: number, boundary: string | undefined): void {
   if (!boundary) {
     throw refusalAt(text, 0, 'a multipart message names the boundary of its parts in Content-Type');
   }
-  const lines = text
-    .slice(bodyOffset)
-    .split(/\r?\n/)
-    .map((line) => line.trimEnd());
+  // Blanks and tabs may stand behind a boundary; other white space makes it another line.
+  const lines = mimeLines(text.slice(bodyOffset)).map((line) => line.replace(/[ \t]*[\r\n]*$/, ''));
   const first = lines.indexOf(`--${boundary}`);
   const last = lines.indexOf(`--${boundary}--`);
   if (first === -1) {

@@ -15,6 +15,8 @@ const INT_TAG = `${TAG_PREFIX}int`;
 const FLOAT_TAG = `${TAG_PREFIX}float`;
 const BOOL_TAG = `${TAG_PREFIX}bool`;
 const TIMESTAMP_TAG = `${TAG_PREFIX}timestamp`;
+/** cloud-init's own addition: a string. */
+const UNICODE_TAG = `${TAG_PREFIX}python/unicode`;
 const BINARY_TAG = `${TAG_PREFIX}binary`;
 
 const BOOL = /^(?:yes|no|true|false|on|off)$/i;
@@ -58,7 +60,7 @@ export function scalarFault(tag: string, text: string): string | null {
   switch (tag) {
     case NULL_TAG:
     case STRING_TAG:
-    case `${TAG_PREFIX}python/unicode`:
+    case UNICODE_TAG:
       return null;
     case BOOL_TAG:
       return BOOL.test(text)
@@ -93,6 +95,9 @@ export function keyIdentity(tag: string, text: string): string {
   }
   if (tag === FLOAT_TAG && /^[-+]?[\d_]+\.[\d_]*$/.test(text)) {
     return `number ${Number(text.replaceAll('_', ''))}`;
+  }
+  if (tag === UNICODE_TAG) {
+    return `${STRING_TAG} ${text}`;
   }
   return tag === NULL_TAG ? 'null' : `${tag} ${text}`;
 }
