@@ -61,8 +61,7 @@ export function findList(document: YamlDocument, root: YAMLMap.Parsed, key: Agen
 
 /** Whether the list already brings the agent (`packages`) or starts it (`runcmd`). */
 export function holdsAgent(document: YamlDocument, list: YAMLSeq.Parsed, key: AgentKey): boolean {
-  return list.items.some((item) => {
-    const node = target(document, item);
+  return distinct(document, list).some(([node]) => {
     if (key === 'packages') {
       return packageNames(document, node).some(isAgentPackage);
     }
@@ -78,6 +77,19 @@ function target(document: YamlDocument, node: ParsedNode): AnchoredNode {
     throw refusalAt(document.text, node.range[0], 'an alias for which no anchor stands before it');
   }
   return resolved;
+}
+
+/**
+ * What stands in a list, each with the first item that stands for it: a list of aliases can name one long entry
+ * thousands of times, and the answer for an entry is always the same.
+ */
+function distinct(document: YamlDocument, list: YAMLSeq.Parsed): [AnchoredNode, ParsedNode][] {
+  const first = new Map<AnchoredNode, ParsedNode>();
+  for (const item of list.items) {
+    const node = target(document, item);
+    if (!first.has(node)) first.set(node, item);
+  }
+  return [...first];
 }
 
 function textOf(document: YamlDocument, node: ParsedNode): string {
@@ -125,7 +137,7 @@ function checkShape(
   if (!isSeq(node) || tagOf(node) !== SEQUENCE_TAG) {
     throw refusalAt(document.text, value.range[0], WRONG_LIST[key]);
   }
-  for (const item of node.items) {
+  for (const [, item] of distinct(document, node)) {
     const fault = key === 'packages' ? packageFault(document, item) : commandFault(document, item);
     if (fault !== null) {
       throw refusalAt(document.text, item.range[0], fault);
@@ -157,17 +169,22 @@ function packageFault(document: YamlDocument, item: ParsedNode): string | null {
   return isPair ? null : 'a package entry that is a list holds a name and a version';
 }
 
+/** A mapping names package managers and their lists; a mapping within one of those is no package. */
 function packageNames(document: YamlDocument, node: AnchoredNode): string[] {
+  if (!isMap(node)) {
+    return packageName(document, node);
+  }
+  const lists = new Set(node.items.map(({ value }) => (value === null ? null : target(document, value))));
+  return [...lists].flatMap((list) =>
+    isSeq(list) ? distinct(document, list).flatMap(([entry]) => packageName(document, entry)) : [],
+  );
+}
+
+function packageName(document: YamlDocument, node: AnchoredNode): string[] {
   if (isScalar(node)) {
     return [scalarText(node)];
   }
-  if (isSeq(node)) {
-    return node.items.slice(0, 1).map((name) => textOf(document, name));
-  }
-  return node.items.flatMap(({ value }) => {
-    const list = value === null ? null : target(document, value);
-    return isSeq(list) ? list.items.flatMap((entry) => packageNames(document, target(document, entry))) : [];
-  });
+  return isSeq(node) ? node.items.slice(0, 1).map((name) => textOf(document, name)) : [];
 }
 
 function commandFault(document: YamlDocument, item: ParsedNode): string | null {

@@ -35,7 +35,9 @@ function readMergers(document: YamlDocument, value: ParsedNode): string[] | null
   if (isScalar(node)) {
     return tagOf(node) === NULL_TAG ? [] : readText(tagOf(node) === STRING_TAG ? scalarText(node) : '!');
   }
-  const names = isSeq(node) ? node.items.map((item) => readItem(document, item)) : [null];
+  // Each only once: aliases can name one long entry thousands of times.
+  const items = isSeq(node) ? [...new Set(node.items.map((item) => resolve(document, item)))] : [undefined];
+  const names = items.map((item) => readItem(document, item));
   return names.every((name) => name !== null) ? names : null;
 }
 
@@ -49,8 +51,7 @@ function readText(text: string): string[] | null {
 }
 
 /** `{ name: list, settings: [append] }` or `[list, append]`. */
-function readItem(document: YamlDocument, item: ParsedNode): string | null {
-  const node = resolve(document, item);
+function readItem(document: YamlDocument, node: ParsedNode | undefined): string | null {
   if (isSeq(node)) {
     return mergerName(document, node.items[0]);
   }

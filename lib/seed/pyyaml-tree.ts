@@ -27,6 +27,12 @@ import { refusalAt, type UserDataError } from './user-data-error.ts';
 const SET_TAG = 'tag:yaml.org,2002:set';
 const PAIR_LIST_TAGS: readonly string[] = ['tag:yaml.org,2002:omap', 'tag:yaml.org,2002:pairs'];
 
+/**
+ * The guest copies what a merge key brings, entry by entry, and every walk here follows it. Merges of merges multiply: 400
+ * bytes can stand for billions of entries.
+ */
+const MAX_MERGED_ENTRIES = 30_000;
+
 /** A node that is not an alias: what an anchor names. */
 export type AnchoredNode = Scalar.Parsed | YAMLMap.Parsed | YAMLSeq.Parsed;
 
@@ -62,6 +68,9 @@ class TreeChecker {
   readonly #text: string;
   readonly #anchors = new Map<string, AnchoredNode>();
   readonly #open = new Set<AnchoredNode>();
+  /** How many entries a mapping has once its merge keys are replaced by what they bring. */
+  readonly #entries = new Map<AnchoredNode, number>();
+  #merged = 0;
 
   constructor(text: string) {
     this.#text = text;
@@ -88,6 +97,9 @@ class TreeChecker {
     const target = this.#anchors.get(alias.source);
     if (target === undefined) {
       throw this.#refusal(alias, 'an alias for which no anchor stands before it');
+    }
+    if (isScalar(target) && tagOf(target) === MERGE_TAG) {
+      throw this.#refusal(alias, 'an alias of a merge key <<; write << itself');
     }
     if (this.#open.has(target)) {
       throw this.#refusal(alias, 'an alias inside the value that it stands for');
@@ -135,9 +147,10 @@ class TreeChecker {
       throw this.#refusal(node, 'a tag that cloud-init cannot read on a mapping');
     }
     const seen = new Map<string, ParsedNode>();
+    let entries = node.items.length;
     for (const { key, value } of node.items) {
       if (isScalar(key) && tagOf(key) === MERGE_TAG) {
-        this.#checkMerge(key, value);
+        entries += this.#checkMerge(key, value);
         continue;
       }
       this.#checkKey(key, seen);
@@ -145,6 +158,7 @@ class TreeChecker {
         this.check(value);
       }
     }
+    this.#entries.set(node, entries);
   }
 
   #checkKey(node: ParsedNode, seen: Map<string, ParsedNode>): void {
@@ -170,17 +184,35 @@ class TreeChecker {
     seen.set(identity, node);
   }
 
-  /** `<<` may stand several times in one mapping, and takes a mapping or a list of mappings. */
-  #checkMerge(key: Scalar.Parsed, value: ParsedNode | null): void {
+  /**
+   * `<<` may stand several times in one mapping, and takes a mapping or a list of mappings.
+   * @returns how many entries it brings; each mapping counts as one more, for it costs a step even when it is empty
+   */
+  #checkMerge(key: Scalar.Parsed, value: ParsedNode | null): number {
     this.#register(key);
     if (value !== null) {
       this.check(value);
     }
     const merged = value === null ? null : this.#target(value);
-    const sources = isSeq(merged) ? merged.items.map((item) => this.#target(item)) : [merged];
-    if (!sources.every((source) => isMap(source))) {
+    const sources: readonly ParsedNode[] = isSeq(merged) ? merged.items : value === null ? [] : [value];
+    let entries = 0;
+    for (const source of sources) {
+      const mapping = this.#target(source);
+      if (!isMap(mapping)) break;
+      const brought = 1 + (this.#entries.get(mapping) ?? 0);
+      entries += brought;
+      this.#merged += brought;
+      if (this.#merged > MAX_MERGED_ENTRIES) {
+        throw this.#refusal(
+          key,
+          `merge keys << that bring more than ${MAX_MERGED_ENTRIES} entries, those of merged mappings included`,
+        );
+      }
+    }
+    if (value === null || !sources.every((source) => isMap(this.#target(source)))) {
       throw this.#refusal(key, 'the merge key << needs a mapping or a list of mappings');
     }
+    return entries;
   }
 
   #target(node: ParsedNode): AnchoredNode | undefined {

@@ -41,6 +41,13 @@ const REFUSED: readonly Refusal[] = [
   { name: 'an alias before its anchor', body: 'a: *b\nc: &b d\n', line: 2, column: 4 },
   { name: 'an anchor twice', body: 'a: &x 1\nb: &x 2\n', line: 3, column: 7 },
   { name: 'an anchor with a dot', body: 'a: &x.y 1\n', line: 2, column: 4 },
+  {
+    name: 'an alias of a merge key',
+    body: 'a: {&m <<: {b: c}}\n*m : {packages: [x]}\n',
+    line: 3,
+    column: 1,
+    accepted: true,
+  },
   { name: 'an alias inside its own value', body: 'a: &x [*x]\n', line: 2, column: 8 },
   { name: 'an unknown tag', body: 'a: !thing b\n', line: 2, column: 11 },
   { name: 'a tag of Python', body: 'a: !!python/object:os.system {}\n', line: 2, column: 30 },
