@@ -37,7 +37,7 @@ describe('the volumes of an image', () => {
   it('are made sparse and raw, whatever the format of the image', () => {
     expect(buildSparseVolumeXml(`${BASE}.1`, 4_294_967_296)).toBe(
       `<volume><name>${BASE}.1</name><capacity unit="bytes">4294967296</capacity>` +
-        '<allocation unit="bytes">0</allocation><target><format type="raw"></format></target></volume>',
+        '<allocation unit="bytes">0</allocation><target><format type="raw"/></target></volume>',
     );
   });
 });
