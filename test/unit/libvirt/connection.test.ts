@@ -343,6 +343,29 @@ describe('messages that are no answers', () => {
     expect(daemon.others.map((frame) => isKeepalive(frame, 'pong'))).toEqual([true]);
   });
 
+  it('LV-18: a ping is answered while nothing is asked, before the first call and after the last', async () => {
+    const { connection, daemon } = await openWith({
+      connectGetHostname: (call, fake) => fake.reply('connectGetHostname', call, { hostname: 'kvm-a' }),
+    });
+
+    daemon.write(encodeKeepalive('ping'));
+    await eventually(() => daemon.others.length === 1);
+    await connection.call('connectGetHostname', undefined);
+    daemon.write(encodeKeepalive('ping'));
+    await eventually(() => daemon.others.length === 2);
+
+    expect(daemon.others.every((frame) => isKeepalive(frame, 'pong'))).toBe(true);
+  });
+
+  it('the end of the connection is heard while nothing is asked', async () => {
+    const { connection, daemon } = await openWith();
+
+    daemon.end();
+    await eventually(() => connection.closed);
+
+    expect(connection.closed).toBe(true);
+  });
+
   it('an event is ignored, whatever its procedure and serial', async () => {
     const { connection, daemon } = await openWith();
     const waiting = connection.call('connectGetHostname', undefined);

@@ -232,6 +232,30 @@ describe('an upload', () => {
     await expect(upload(connection, chunksOf([10]))).resolves.toBeUndefined();
   });
 
+  it.each<[string, string, CallOptions]>([
+    ['when no time is left', 'LibvirtTimeoutError', { timeoutMs: 0 }],
+    ['when its signal is aborted already', 'AbortError', { signal: AbortSignal.abort() }],
+  ])('sends nothing and ends the source %s', async (_, name, options) => {
+    const { connection, daemon } = await openWith(accepting);
+    const source = new PassThrough();
+
+    await expect(upload(connection, source, options)).rejects.toMatchObject({ name });
+    await connection.call('connectGetHostname', undefined);
+
+    expect(daemon.calls.map(({ procedure }) => procedure)).toEqual(['connectOpen', 'connectGetHostname']);
+    expect(source.destroyed).toBe(true);
+  });
+
+  it('rejects at once on a connection that is over, and ends the source', async () => {
+    const { connection } = await openWith(accepting);
+    const source = new PassThrough();
+    await connection.close();
+
+    await expect(upload(connection, source)).rejects.toMatchObject({ name: 'LibvirtTransportError' });
+
+    expect(source.destroyed).toBe(true);
+  });
+
   it('ends the source it never began when the daemon refuses the call', async () => {
     const { connection } = await openWith({
       storageVolUpload: (call, daemon) => daemon.refuse(call, { code: 50, message: 'no storage vol' }),
