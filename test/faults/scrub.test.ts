@@ -401,6 +401,31 @@ describe('a seed that cannot be scrubbed', () => {
     expect(world.fleet.queue).toHaveLength(1);
   });
 
+  it('is not said to be done when the bytes did not reach the volume, and is overwritten again', async () => {
+    const { world, before } = await readyToScrub();
+    await using _ = world;
+    const { files } = world.daemon.state;
+    const directory = '/var/lib/libvirt/images';
+    const name = [...files.namesIn(directory)].find((each) => each.endsWith('.seed'));
+    world.daemon.faults.reset();
+    // The first download finds user-data, the second reads back what was written.
+    const loseThem = () => files.get(`${directory}/${name}`)?.bytes.write(0, before.seed);
+    world.daemon.faults.at('storageVolDownload', { kind: 'hook', hook: loseThem }, 2);
+
+    await world.fleet.drain();
+    const after = await look(world);
+    world.daemon.faults.clear();
+    world.fleet.advance(HOUR / 2);
+    await world.fleet.drain();
+
+    expect(after.scrub).toMatchObject({ doneAt: null });
+    expect(world.fleet.reports).toContainEqual({
+      event: 'scrub-failed',
+      fields: { id: ID, kind: 'transient' },
+    });
+    await expectScrubbed(world, before);
+  });
+
   it('goes with the VM when that is deleted while it is overwritten', async () => {
     const { world } = await readyToScrub();
     await using _ = world;
