@@ -47,8 +47,6 @@ export type ImportOutcome = 'imported' | 'busy';
  * kernel buffered; the time of the attempt bounds it as well.
  */
 const UPLOAD_STALL_MS = 120_000;
-/** For each call that takes back a failed attempt: it runs in the last seconds of an invocation. */
-const CLEANUP_TIMEOUT_MS = 3_000;
 
 /**
  * May be called again and by several at once: one imports, the others get `busy`; a complete image is left as it is.
@@ -97,7 +95,7 @@ async function importNext(
       await requireRoom(place, source, download.sizeBytes);
       return await fill(place, generation, source, download, window, options);
     } catch (error) {
-      if (await takeBack(place, generation)) return 'imported';
+      if (await takeBack(place, generation, window)) return 'imported';
       throw error;
     }
   } finally {
@@ -116,7 +114,7 @@ async function fill(
   const { sizeBytes, header } = download;
   const data = generationVolumeName(place.base, 'data', generation);
   const vol = await createExclusively(place, data, sizeBytes);
-  if (vol === null) return (await takeBack(place, generation)) ? 'imported' : 'busy';
+  if (vol === null) return (await takeBack(place, generation, window)) ? 'imported' : 'busy';
 
   const counted = (doneBytes: number): void => {
     window.progress(doneBytes, sizeBytes);
@@ -146,12 +144,10 @@ async function fill(
  * Undoes an attempt, in the little time that an aborted one has left, and not at all on a connection that is gone.
  * True: the generation had been verified before, by a call whose answer was lost.
  */
-async function takeBack(place: ImagePlace, generation: number): Promise<boolean> {
+async function takeBack(place: ImagePlace, generation: number, window: ImportWindow): Promise<boolean> {
   try {
-    const verdict = await abandonGeneration(
-      { ...place, options: { timeoutMs: CLEANUP_TIMEOUT_MS } },
-      generation,
-    );
+    const unhurried: ImagePlace = { ...place, options: { signal: window.takingBack() } };
+    const verdict = await abandonGeneration(unhurried, generation);
     return verdict.kind === 'verified';
   } catch {
     // The claim expires by itself, and the next importer settles the rest; the first error is the one to tell.

@@ -10,6 +10,7 @@ import {
   LibvirtError,
   type StoragePoolHandle,
   type StorageVolHandle,
+  whileBuilding,
 } from '../libvirt/index.ts';
 import { buildXml, parseXml, textAt } from '../libvirt/xml-tree.ts';
 
@@ -122,12 +123,16 @@ export async function readFill(
   }
 }
 
-/** One that is gone already is deleted. */
+/** One that is gone already is deleted; one that the daemon is still making, by a call that nobody waits for, in a while. */
 export async function deleteVolume(place: ImagePlace, name: string): Promise<void> {
+  const { connection, options } = place;
   const vol = await lookUp(place, name);
   if (vol === null) return;
   try {
-    await place.connection.call('storageVolDelete', { vol, flags: 0 }, place.options);
+    await whileBuilding(
+      () => connection.call('storageVolDelete', { vol, flags: 0 }, options),
+      options?.signal,
+    );
   } catch (error) {
     if (!isGone(error)) throw error;
   }

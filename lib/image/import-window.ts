@@ -5,7 +5,10 @@
 import { ImageError } from './image-error.ts';
 import type { ImageSource } from './image-source.ts';
 
-/** Kept back at the end for the verdict or for taking back what was begun. */
+/**
+ * Kept back at the end for the verdict or for taking back what was begun. That is five calls, and one that makes a
+ * volume takes as long as the host's disk takes to flush it: seconds, on one that is busy.
+ */
 const FINISH_MS = 10_000;
 /** No AWS Lambda invocation lasts longer. */
 const LONGEST_ATTEMPT_MS = 900_000;
@@ -20,6 +23,8 @@ export interface ImportWindow {
   readonly signal: AbortSignal;
   /** To be called with every byte count, so that also a timer that is late ends nothing late. @throws ImageError */
   progress(doneBytes: number, totalBytes: number): void;
+  /** For what takes a failed attempt back, all of it: aborted when the time kept back for that, from now on, is over. */
+  takingBack(): AbortSignal;
   /** Stops the clock. */
   close(): void;
 }
@@ -60,6 +65,7 @@ export function openWindow(
       done = { bytes: doneBytes, of: totalBytes };
       if (now() >= endsAt) throw tooSlow();
     },
+    takingBack: () => AbortSignal.timeout(FINISH_MS),
     close: () => clearTimeout(timer),
   };
 }

@@ -2,19 +2,15 @@
  * A VM's own two volumes: the seed and the overlay. "Exists" is never taken for "done": a volume that somebody else
  * is making is there before it is usable, and a daemon that died over one leaves a file that is neither.
  */
-import { setTimeout as sleep } from 'node:timers/promises';
 import { ERROR_CODE } from '../libvirt/errors.ts';
 import type { StoragePoolHandle, StorageVolHandle } from '../libvirt/objects.ts';
+import { whileBuilding } from '../libvirt/while-building.ts';
 import { ProviderError } from '../provider/provider-error.ts';
 import { hasCode } from './error-classification.ts';
 import { refineRefusal } from './host-resources.ts';
 import type { HostSession } from './host-session.ts';
 import { VOLUME_KINDS, type VolumeOwner, volumeName } from './volume-names.ts';
 import { buildOverlayXml, buildRawVolumeXml, type OverlaySpec, parseVolumeXml } from './volume-xml.ts';
-
-/** How long to wait for a volume that somebody else is making, and how often to look. */
-const BUILDING_LIMIT_MS = 15_000;
-const BUILDING_POLL_MS = 100;
 
 /**
  * Stores the whole seed. A seed has its full size before any byte arrived and libvirt checks no stream's length, so
@@ -124,17 +120,6 @@ async function matches(session: HostSession, vol: StorageVolHandle, overlay: Ove
     found.capacityBytes === overlay.capacityBytes &&
     found.backingPath === overlay.backingPath
   );
-}
-
-async function whileBuilding<T>(attempt: () => Promise<T>): Promise<T> {
-  for (let waitedMs = 0; ; waitedMs += BUILDING_POLL_MS) {
-    try {
-      return await attempt();
-    } catch (error) {
-      if (!hasCode(error, ERROR_CODE.operationInvalid) || waitedMs >= BUILDING_LIMIT_MS) throw error;
-    }
-    await sleep(BUILDING_POLL_MS);
-  }
 }
 
 /** Into a volume that is there, from a byte of it on. libvirt checks no length. */

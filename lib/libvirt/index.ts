@@ -18,3 +18,4 @@ export type {
   UploadProcedureName,
 } from './protocol.ts';
 export { formatUuid, parseUuid } from './uuid.ts';
+export { whileBuilding } from './while-building.ts';

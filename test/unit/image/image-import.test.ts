@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import {
   createEmbeddedLibvirt,
@@ -27,7 +28,7 @@ async function sessionWith(daemon: EmbeddedLibvirt) {
   const { pool } = await connection.call('storagePoolLookupByName', { name: 'default' });
   const fetch: ImportOptions['fetch'] = async () =>
     new Response(new Uint8Array(disk), { headers: { 'content-length': String(disk.length) } });
-  const now = (): number => 0;
+  const now = (): number => 5_000;
   return {
     run: () => importImage(connection, pool, source, { fetch, now, deadlineAt: 60_000 }),
     look: () => imageState(connection, pool, source, { now }),
@@ -53,6 +54,32 @@ describe('an import', () => {
     expect(filesOn(daemon)).toEqual([`${base}.verdict.1`]);
     expect(await look()).toEqual({ state: 'absent' });
     expect(await run()).toBe('imported');
+    expect(filesOn(daemon)).toEqual([`${base}.2`, `${base}.verdict.2`]);
+  });
+
+  it('is taken back also on a host whose disk takes seconds to flush each volume that is made', async () => {
+    const daemon = createEmbeddedLibvirt({ name: 'kvm-a' });
+    daemon.faults.at('storageVolUpload:finish', { kind: 'error', code: 38, int1: ENOSPC });
+    const { run } = await sessionWith(daemon);
+    daemon.faults.at('storageVolCreateXml', { kind: 'delay', ms: 3_500 }, 3);
+
+    await expect(run()).rejects.toMatchObject({ code: 38 });
+
+    expect(filesOn(daemon)).toEqual([`${base}.verdict.1`]);
+  });
+
+  it('waits for a volume of a dead importer that the daemon is still making, and deletes it', async () => {
+    const daemon = createEmbeddedLibvirt({ name: 'kvm-a', volumeBuildMs: 300 });
+    const [dead, next] = [await sessionWith(daemon), await sessionWith(daemon)];
+    await dead.create('claim', 1, 1);
+    const beginData = async (): Promise<void> => {
+      void dead.create('data', 1, disk.length);
+      await setTimeout(50);
+    };
+    daemon.faults.at('storageVolLookupByName', { kind: 'hook', hook: beginData });
+
+    expect(await next.run()).toBe('imported');
+
     expect(filesOn(daemon)).toEqual([`${base}.2`, `${base}.verdict.2`]);
   });
 
