@@ -9,6 +9,7 @@ import { toProviderError } from './error-classification.ts';
 import { type CreateProgress, finishCreate } from './finish-create.ts';
 import type { HostSession } from './host-session.ts';
 import { idOf, isActive } from './instance-view.ts';
+import { openPool } from './pool.ts';
 import { hostNamed, type ProviderContext, sendWork } from './provider-context.ts';
 import { advancePhase, asOwn, findVmByUuid, type OwnVm } from './vm.ts';
 import { WATCH_SECONDS, watchVm } from './watch-vm.ts';
@@ -92,7 +93,7 @@ async function continueCreate(
   }
   let progress: CreateProgress;
   try {
-    progress = await finishCreate(context, session, vm.identity.uuid, null);
+    progress = await finishCreate(context, session, await openPool(session), vm, null);
   } catch (error) {
     await recordFailure(context, session, vm, error);
     return;

@@ -14,6 +14,7 @@ import { isActive } from './instance-view.ts';
 import type { PhaseRecord } from './metadata.ts';
 import { buildPhase } from './metadata-elements.ts';
 import { observe } from './observe-vm.ts';
+import { openPool, type Pool } from './pool.ts';
 import { type ProviderContext, sendWork } from './provider-context.ts';
 import { CONTINUATION_SECONDS, type Reservation, reserve } from './reserve.ts';
 import { type ResolvedRequest, requireScrubbable, resolveRequest } from './resolve-request.ts';
@@ -22,8 +23,8 @@ import { differingFields, SCRUB_FIELD, specificationOf } from './specification.t
 import {
   advancePhase,
   asOwn,
+  findVmAgain,
   findVmByName,
-  findVmByUuid,
   type OwnVm,
   readVm,
   type Vm,
@@ -39,12 +40,15 @@ export async function createVm(context: ProviderContext, request: CreateRequest)
   const id = `${resolved.host.name}/${request.name}`;
   try {
     const session = await context.sessions.get(resolved.host);
+    // Asked for together with the name. Where it turns out that nobody needs it, its failure is none.
+    const pool = openPool(session);
+    pool.catch(() => undefined);
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       const vm = await findVmByName(session, request.name);
-      if (vm !== null) return await join(context, session, resolved, vm);
+      if (vm !== null) return await join(context, session, pool, resolved, vm);
       requireScrubbable(resolved);
-      const reservation = await reserve(context, session, resolved);
-      if (reservation !== null) return await finishOwn(context, session, reservation);
+      const reservation = await reserve(context, session, await pool, resolved);
+      if (reservation !== null) return await finishOwn(context, session, await pool, reservation);
     }
     throw new ProviderError('transient', `the name ${request.name} keeps being taken and released`);
   } catch (error) {
@@ -56,10 +60,12 @@ export async function createVm(context: ProviderContext, request: CreateRequest)
 async function finishOwn(
   context: ProviderContext,
   session: HostSession,
-  { handle, identity, seed }: Reservation,
+  pool: Pool,
+  { vm, seed }: Reservation,
 ): Promise<CreateResult> {
+  const { handle, identity } = vm;
   try {
-    return await finishOrHandOver(context, session, identity.uuid, seed, true);
+    return await finishOrHandOver(context, session, pool, vm, seed, true);
   } catch (error) {
     const refusal = toProviderError(error, { op: 'create', host: identity.host });
     if (refusal.retryable) throw refusal;
@@ -80,6 +86,7 @@ async function finishOwn(
 async function join(
   context: ProviderContext,
   session: HostSession,
+  pool: Promise<Pool>,
   resolved: ResolvedRequest,
   found: Vm,
 ): Promise<CreateResult> {
@@ -93,10 +100,10 @@ async function join(
     return { outcome: 'existing', instance: await ensureRunning(context, session, vm) };
   const seed = buildVmSeed(resolved, vm.identity);
   const isOver = phase === null || phase.phase === 'failed' || context.options.now() >= phase.deadline;
-  if (isOver) await resume(context, session, vm);
+  const current = isOver ? await resume(context, session, vm) : vm;
   // Else a worker has this VM, or has waited in vain for the seed: one more message would only be one more to carry on.
   const isNews = isOver || !phase.seeded;
-  return finishOrHandOver(context, session, vm.identity.uuid, seed, isNews);
+  return finishOrHandOver(context, session, await pool, current, seed, isNews);
 }
 
 /** @throws ProviderError `conflict` that names the fact: foreign, another uid, or the fields that differ. */
@@ -139,18 +146,19 @@ async function ensureRunning(context: ProviderContext, session: HostSession, vm:
     await sendWork(context, 'create', vm.host, vm.identity, CONTINUATION_SECONDS);
     await advancePhase(session, vm.handle, { phase: 'ready', deadline: newDeadline(context) });
   }
-  return instanceOf(context, session, vm.identity.uuid);
+  return instanceOf(context, session, vm);
 }
 
 /**
  * A create that failed, or whose deadline passed, gets a new one and goes on from what it has. The message goes first:
  * one that finds the old end is harmless, a new beginning that nobody carries on is not.
  */
-async function resume(context: ProviderContext, session: HostSession, vm: OwnVm): Promise<void> {
+async function resume(context: ProviderContext, session: HostSession, vm: OwnVm): Promise<OwnVm> {
   await sendWork(context, 'create', vm.host, vm.identity, CONTINUATION_SECONDS);
-  const before = (await readVm(session, vm.handle)).description.metadata.phase;
-  if (before?.phase === 'ready') return;
-  const seeded = before?.seeded === true || hasScrubBegun(vm.description.metadata);
+  const { description } = await readVm(session, vm.handle);
+  const before = description.metadata.phase;
+  if (before?.phase === 'ready') return { ...vm, description };
+  const seeded = before?.seeded === true || hasScrubBegun(description.metadata);
   const phase: PhaseRecord = {
     phase: seeded ? 'seeded' : 'reserved',
     seeded,
@@ -160,6 +168,7 @@ async function resume(context: ProviderContext, session: HostSession, vm: OwnVm)
     error: null,
   };
   await writeMetadata(session, vm.handle, 'phase', buildPhase(phase));
+  return { ...vm, description: (await readVm(session, vm.handle)).description };
 }
 
 function newDeadline({ options }: ProviderContext): number {
@@ -170,22 +179,26 @@ function newDeadline({ options }: ProviderContext): number {
 async function finishOrHandOver(
   context: ProviderContext,
   session: HostSession,
-  uuid: string,
+  pool: Pool,
+  vm: OwnVm,
   seed: Uint8Array,
   isNews: boolean,
 ): Promise<CreateResult> {
-  const progress = await finishCreate(context, session, uuid, seed);
+  const progress = await finishCreate(context, session, pool, vm, seed);
   if (progress === 'gone')
     throw new ProviderError('conflict', 'the VM was deleted while it was being created');
-  const instance = await instanceOf(context, session, uuid);
+  const instance = await instanceOf(context, session, vm);
   if (progress === 'ready') return { outcome: 'created', instance };
-  const { host, name, uid } = instance;
-  if (isNews) await sendWork(context, 'create', host, { name, uid, uuid }, 0);
+  if (isNews) await sendWork(context, 'create', vm.host, vm.identity, 0);
   return { outcome: 'accepted', instance };
 }
 
-async function instanceOf(context: ProviderContext, session: HostSession, uuid: string): Promise<Instance> {
-  const found = await findVmByUuid(session, uuid);
+async function instanceOf(
+  context: ProviderContext,
+  session: HostSession,
+  { handle }: OwnVm,
+): Promise<Instance> {
+  const found = await findVmAgain(session, handle);
   const vm = found === null ? null : asOwn(found, context.options.fleet);
   if (vm === null) throw new ProviderError('conflict', 'the VM was deleted while it was being created');
   return observe(context, session, vm, { lookAfresh: false });

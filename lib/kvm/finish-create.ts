@@ -14,11 +14,12 @@ import { refineRefusal } from './host-resources.ts';
 import type { HostSession } from './host-session.ts';
 import { isActive } from './instance-view.ts';
 import { buildStarted } from './metadata-elements.ts';
-import { openPool, type Pool } from './pool.ts';
+import type { Pool } from './pool.ts';
 import type { ProviderContext } from './provider-context.ts';
 import { hasScrubBegun, scrubSeed } from './scrub-seed.ts';
 import { seedDigest } from './specification.ts';
-import { advancePhase, findOwnByUuid, type OwnVm, readVm, writeMetadata } from './vm.ts';
+import { together } from './together.ts';
+import { advancePhase, type OwnVm, readVm, writeMetadata } from './vm.ts';
 import { volumeName } from './volume-names.ts';
 import { GIB } from './volume-xml.ts';
 import { ensureOverlay, storeSeed } from './volumes.ts';
@@ -30,27 +31,29 @@ import { ensureOverlay, storeSeed } from './volumes.ts';
 export type CreateProgress = 'ready' | 'no-seed' | 'no-image' | 'gone';
 
 /**
+ * @param vm as it was just defined or read; what has become of it since is looked at before and after the start.
  * @param seed the seed's bytes where the request is at hand, else null.
  * @throws what the lower layers throw; the VM stays as it is and the same call goes on from there.
  */
 export async function finishCreate(
   context: ProviderContext,
   session: HostSession,
-  uuid: string,
+  pool: Pool,
+  vm: OwnVm,
   seed: Uint8Array | null,
 ): Promise<CreateProgress> {
-  const vm = await findOwnByUuid(session, uuid, context.options.fleet);
-  if (vm === null || vm.description.metadata.deleting !== null) return 'gone';
-  const { phase } = vm.description.metadata;
-  if (phase?.phase === 'ready') return 'ready';
+  const { metadata } = vm.description;
+  if (metadata.deleting !== null) return 'gone';
+  if (metadata.phase?.phase === 'ready') return 'ready';
+  // Once user-data is off the seed it never goes back, also if somebody has removed the phase that says `seeded`.
+  const isSeeded = metadata.phase?.seeded === true || hasScrubBegun(metadata);
+  if (!isSeeded && seed === null) return 'no-seed';
   try {
-    const pool = await openPool(session);
-    // Once user-data is off the seed it never goes back, also if somebody has removed the phase that says `seeded`.
-    if (phase?.seeded !== true && !hasScrubBegun(vm.description.metadata)) {
-      if (seed === null) return 'no-seed';
-      await seedStep(context, session, pool, vm, seed);
-    }
-    const base = await imageStep(context, session, pool, vm);
+    const [, image] = await together([
+      isSeeded || seed === null ? undefined : seedStep(context, session, pool, vm, seed),
+      lookForImage(context, session, pool, vm),
+    ]);
+    const base = image ?? (await importStep(context, session, pool, vm));
     if (base === null) return 'no-image';
     await overlayStep(session, pool, vm, base);
     return await startStep(context, session, vm);
@@ -85,11 +88,16 @@ async function seedStep(
 }
 
 /** Path and size of the base image in the pool; null while it is not there. */
-async function imageStep(context: ProviderContext, session: HostSession, pool: Pool, vm: OwnVm) {
+async function lookForImage(context: ProviderContext, session: HostSession, pool: Pool, vm: OwnVm) {
+  const source = sourceOf(context, vm);
+  const found = await imageState(session.connection, pool.handle, source, context.options);
+  return found.state === 'present' ? { ...found, format: source.format } : null;
+}
+
+/** Brings the image to the host; null when somebody else is about it, or this invocation may not. */
+async function importStep(context: ProviderContext, session: HostSession, pool: Pool, vm: OwnVm) {
   const { options } = context;
   const source = sourceOf(context, vm);
-  const before = await imageState(session.connection, pool.handle, source, options);
-  if (before.state === 'present') return { ...before, format: source.format };
   await advancePhase(session, vm.handle, { phase: 'importing-image' });
   if (!options.canImport) return null;
   const outcome = await importImage(session.connection, pool.handle, source, {
@@ -99,9 +107,7 @@ async function imageStep(context: ProviderContext, session: HostSession, pool: P
     ...(options.signal === undefined ? {} : { signal: options.signal }),
   });
   context.report('image-import', { host: session.host.name, image: source.name, outcome });
-  if (outcome === 'busy') return null;
-  const after = await imageState(session.connection, pool.handle, source, options);
-  return after.state === 'present' ? { ...after, format: source.format } : null;
+  return outcome === 'busy' ? null : lookForImage(context, session, pool, vm);
 }
 
 /** The image as the configuration names it today, which must still be the one the VM was reserved with. */
@@ -152,12 +158,13 @@ async function overlayStep(
  */
 async function startStep(context: ProviderContext, session: HostSession, vm: OwnVm): Promise<CreateProgress> {
   const { handle, identity } = vm;
-  await advancePhase(session, handle, { phase: 'starting', startRefused: false });
-  if (vm.description.metadata.startedAt === null) {
-    await writeMetadata(session, handle, 'started', buildStarted(context.options.now()));
-  }
+  const isFirst = vm.description.metadata.startedAt === null;
+  await together([
+    advancePhase(session, handle, { phase: 'starting', startRefused: false }),
+    isFirst ? writeMetadata(session, handle, 'started', buildStarted(context.options.now())) : undefined,
+    session.call('domainSetAutostart', { dom: handle, autostart: identity.autostart ? 1 : 0 }),
+  ]);
   if (await isBeingDeleted(session, vm)) return 'gone';
-  await session.call('domainSetAutostart', { dom: handle, autostart: identity.autostart ? 1 : 0 });
   try {
     await startDomain(context, session, vm);
   } catch (error) {

@@ -4,17 +4,17 @@
  * libvirt itself: a second define of it carries another UUID and is refused.
  */
 import { ERROR_CODE } from '../libvirt/errors.ts';
-import type { DomainHandle } from '../libvirt/objects.ts';
-import { buildDomainXml } from './domain-xml.ts';
+import { buildDomainXml, parseDomainXml } from './domain-xml.ts';
 import { hasCode } from './error-classification.ts';
 import type { HostSession } from './host-session.ts';
 import { macFromUuid } from './mac-address.ts';
 import type { Identity } from './metadata.ts';
 import { buildIdentity, buildLabels, buildLease, buildPhase, buildProtection } from './metadata-elements.ts';
-import { openPool } from './pool.ts';
+import type { Pool } from './pool.ts';
 import { type ProviderContext, sendWork } from './provider-context.ts';
 import type { ResolvedRequest } from './resolve-request.ts';
 import { seedDigest, specificationOf } from './specification.ts';
+import type { OwnVm } from './vm.ts';
 import { buildVmSeed } from './vm-seed.ts';
 import { volumeName } from './volume-names.ts';
 
@@ -22,8 +22,8 @@ import { volumeName } from './volume-names.ts';
 export const CONTINUATION_SECONDS = 60;
 
 export interface Reservation {
-  readonly handle: DomainHandle;
-  readonly identity: Identity;
+  /** As it was defined. */
+  readonly vm: OwnVm;
   readonly seed: Uint8Array;
 }
 
@@ -36,11 +36,11 @@ export interface Reservation {
 export async function reserve(
   context: ProviderContext,
   session: HostSession,
+  { targetPath }: Pool,
   resolved: ResolvedRequest,
 ): Promise<Reservation | null> {
   const { options } = context;
   const { request, host } = resolved;
-  const { targetPath } = await openPool(session);
   const uuid = options.randomUuid();
   const createdAt = options.now();
   const uid = request.uid ?? options.randomUuid();
@@ -76,7 +76,8 @@ export async function reserve(
   await sendWork(context, 'create', host.name, identity, CONTINUATION_SECONDS);
   try {
     const { dom } = await session.call('domainDefineXml', { xml });
-    return { handle: dom, identity, seed };
+    const vm = { host: host.name, handle: dom, description: parseDomainXml(xml), identity };
+    return { vm, seed };
   } catch (error) {
     if (hasCode(error, ERROR_CODE.operationFailed, ERROR_CODE.domExist)) return null;
     throw error;

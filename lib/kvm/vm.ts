@@ -17,6 +17,7 @@ import { hasCode } from './error-classification.ts';
 import type { CallOptions, HostSession } from './host-session.ts';
 import { type Identity, METADATA, type MetadataName, type PhaseRecord } from './metadata.ts';
 import { buildPhase, metadataText } from './metadata-elements.ts';
+import { together } from './together.ts';
 
 /** A domain and what its XML said when it was read. `handle.id` is the runtime id, -1 when it is not active. */
 export interface Vm {
@@ -42,6 +43,17 @@ export async function findVmByUuid(session: HostSession, uuid: string): Promise<
   return absentAsNull(async () =>
     readVm(session, (await session.call('domainLookupByUuid', { uuid: parseUuid(uuid) })).dom),
   );
+}
+
+/** One whose handle is known, in one round trip; its runtime id is another one since it was started. */
+export async function findVmAgain(session: HostSession, handle: DomainHandle): Promise<Vm | null> {
+  return absentAsNull(async () => {
+    const [{ dom }, vm] = await together([
+      session.call('domainLookupByUuid', { uuid: handle.uuid }),
+      readVm(session, handle),
+    ]);
+    return { ...vm, handle: dom };
+  });
 }
 
 /** XML_INACTIVE: the persistent definition, where every write of ours goes, whatever the state. */

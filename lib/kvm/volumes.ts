@@ -24,13 +24,8 @@ export async function storeSeed(
   seed: Uint8Array,
 ): Promise<void> {
   const name = volumeName(owner, 'seed');
-  const vol = await createOrFind(
-    session,
-    pool,
-    name,
-    buildRawVolumeXml(name, seed.length),
-    BigInt(seed.length),
-  );
+  const xml = buildRawVolumeXml(name, seed.length);
+  const { vol } = await createOrFind(session, pool, name, xml, BigInt(seed.length));
   await whileBuilding(() => writeVolume(session, vol, 0, seed));
 }
 
@@ -48,8 +43,8 @@ export async function ensureOverlay(
   wasStarted: () => Promise<boolean>,
 ): Promise<void> {
   const xml = buildOverlayXml(overlay);
-  const vol = await createOrFind(session, pool, overlay.name, xml, 0n);
-  if (await matches(session, vol, overlay)) return;
+  const { vol, isNew } = await createOrFind(session, pool, overlay.name, xml, 0n);
+  if (isNew || (await matches(session, vol, overlay))) return;
   const mayHoldData = await wasStarted();
   if (await matches(session, vol, overlay)) return;
   if (mayHoldData) {
@@ -57,7 +52,7 @@ export async function ensureOverlay(
   }
   await deleteVolume(session, pool, overlay.name);
   const again = await createOrFind(session, pool, overlay.name, xml, 0n);
-  if (!(await matches(session, again, overlay))) {
+  if (!(await matches(session, again.vol, overlay))) {
     throw new ProviderError('transient', `the overlay ${overlay.name} does not come out as it was asked for`);
   }
 }
@@ -88,19 +83,22 @@ export async function deleteVolume(
   }
 }
 
+/** `isNew`: the daemon answered this very call, so the volume is whole. */
 async function createOrFind(
   session: HostSession,
   pool: StoragePoolHandle,
   name: string,
   xml: string,
   neededBytes: bigint,
-): Promise<StorageVolHandle> {
+): Promise<{ readonly vol: StorageVolHandle; readonly isNew: boolean }> {
   try {
-    return (await session.call('storageVolCreateXml', { pool, xml, flags: 0 })).vol;
+    const { vol } = await session.call('storageVolCreateXml', { pool, xml, flags: 0 });
+    return { vol, isNew: true };
   } catch (error) {
     if (!hasCode(error, ERROR_CODE.storageVolExist))
       throw await refineRefusal(session, error, { pool, neededBytes });
-    return (await session.call('storageVolLookupByName', { pool, name })).vol;
+    const { vol } = await session.call('storageVolLookupByName', { pool, name });
+    return { vol, isNew: false };
   }
 }
 

@@ -35,7 +35,7 @@ it('keeps a delete that libvirt refuses for good: nobody else would end it', asy
 it('does not make a disk again that another worker has made good and started a guest on meanwhile', async () => {
   await using world = await EmbeddedWorld.start({ image, imagePresent: true });
   const { fleet, daemon } = world;
-  daemon.faults.at('storagePoolListAllVolumes', { kind: 'cut-before' });
+  daemon.faults.at('storageVolCreateXml', { kind: 'cut-before' }, 2);
   await fleet.use((p) => p.create(fleet.request('vm-1', HOST.name))).catch(() => undefined);
   daemon.faults.reset();
   const { host, name, uuid } = fleet.queue[0]?.message ?? expect.fail('no message');
