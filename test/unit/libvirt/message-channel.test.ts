@@ -87,6 +87,17 @@ describe('a message channel', () => {
     expect(over).toMatchObject([{ message: expect.stringContaining("not libvirt's RPC") }]);
   });
 
+  it('fails for a keepalive of a version that it does not know', async () => {
+    const { over, near, far } = openChannel();
+    const ping = Buffer.from(encodeKeepalive('ping'));
+    ping.writeUInt32BE(2, 8);
+
+    far.write(ping);
+    await once(near, 'close');
+
+    expect(over).toMatchObject([{ message: expect.stringContaining('program 0x6b656570 version 2') }]);
+  });
+
   it.each([
     ['between two messages', Buffer.alloc(0), 'the connection ended'],
     ['within one', Buffer.from([0, 0, 0, 40]), 'the connection ended in the middle of a message'],

@@ -333,6 +333,7 @@ describe('an upload', () => {
 
     await expect(uploading).rejects.toMatchObject({
       name: 'LibvirtTimeoutError',
+      message: 'no answer to storageVolUpload within 20 ms',
       procedure: 'storageVolUpload',
     });
     await eventually(() => daemon.packets.at(-1)?.header.status === MESSAGE_STATUS.error);

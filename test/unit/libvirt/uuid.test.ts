@@ -25,10 +25,10 @@ describe('a UUID', () => {
     '4dea22b3-1d52-d8f3-2516-782e98ab3fag',
     '4dea22b3-1d52-d8f3-2516-782e98ab3fa0\n',
   ])('is not %j', (uuid) => {
-    expect(() => parseUuid(uuid)).toThrow(RangeError);
+    expect(() => parseUuid(uuid)).toThrow(new RangeError('not a UUID in its hyphenated form'));
   });
 
   it('has 16 bytes', () => {
-    expect(() => formatUuid(new Uint8Array(15))).toThrow(RangeError);
+    expect(() => formatUuid(new Uint8Array(15))).toThrow(new RangeError('a UUID has 16 bytes, not 15'));
   });
 });
