@@ -22,10 +22,15 @@ const STAGES = ['init-local', 'init', 'modules-init', 'modules-config', 'modules
 
 /** They find the data source and take user-data from it. */
 const SEED_STAGES: readonly string[] = ['init-local', 'init'];
-/** The text of the data source that reads a seed of ours begins so, `DataSourceNoCloudNet` too. */
-const SEED_SOURCE = 'DataSourceNoCloud';
+/**
+ * The text of the data source that reads a seed of ours, as `DataSourceNoCloud [seed=/dev/vdb][dsmode=net]`. It names all
+ * that it merged, in order: what the image brings (a directory, the kernel's command line), the disk, and last a
+ * `seedfrom`, which replaces user-data.
+ */
+const SEED_SOURCE = /^DataSourceNoCloud(?:Net)? \[seed=(?:[^\],]*,)*\/dev\/[^\],/]+\]/;
 
 const SEED_NOT_USED = 'cloud-init did not use the seed';
+const SEED_IN_DOUBT = 'cloud-init may not have used the seed';
 
 export const UNREADABLE: CloudInitStatus = {
   cloudInit: 'unknown',
@@ -45,7 +50,7 @@ export function readCloudInitStatus(text: string, hasResult: boolean): CloudInit
   // A stage that runs beside a result is the next boot's, which began after the result was seen.
   const isOver = hasResult && typeof status['stage'] !== 'string';
   if (!isOver) return readRunning(status['stage'], stages);
-  return readOver(hasUsedSeed(status['datasource'], stages), stages);
+  return readOver(doubtOfSeed(status['datasource'], stages), stages);
 }
 
 /** In cloud-init's order: an error counts before all stages have run, a warning only at the end. */
@@ -57,30 +62,32 @@ function readRunning(stage: unknown, stages: readonly Stage[]): CloudInitStatus 
     : { cloudInit: 'error', detail: `errors ${errors}; ${running}`, isSeedUsed: false };
 }
 
-function readOver(isSeedUsed: boolean, stages: readonly Stage[]): CloudInitStatus {
+function readOver(doubt: string | null, stages: readonly Stage[]): CloudInitStatus {
+  const isSeedUsed = doubt === null;
   const errors = describeCounts(stages, 'errors');
   const warnings = describeCounts(stages, 'warnings');
-  const unused = isSeedUsed ? [] : [SEED_NOT_USED];
+  const doubts = doubt === null ? [] : [doubt];
   if (errors !== null) {
-    return { cloudInit: 'error', detail: [`errors ${errors}`, ...unused].join('; '), isSeedUsed };
+    return { cloudInit: 'error', detail: [`errors ${errors}`, ...doubts].join('; '), isSeedUsed };
   }
   if (stages.every(({ hasBegun }) => !hasBegun)) return UNREADABLE;
   if (warnings !== null) {
-    const detail = [`recoverable errors ${warnings}`, ...unused].join('; ');
+    const detail = [`recoverable errors ${warnings}`, ...doubts].join('; ');
     return { cloudInit: 'degraded', detail, isSeedUsed };
   }
-  return { cloudInit: 'done', detail: unused[0] ?? null, isSeedUsed };
+  return { cloudInit: 'done', detail: doubt, isSeedUsed };
 }
 
-/** In doubt it has not, and the seed is kept. */
-function hasUsedSeed(datasource: unknown, stages: readonly Stage[]): boolean {
+/**
+ * Why the seed is kept; null when it was certainly used. The stages that take it run modules as well (write_files, mounts),
+ * so errors there need not concern it, but nothing in the status tells them apart.
+ */
+function doubtOfSeed(datasource: unknown, stages: readonly Stage[]): string | null {
+  if (typeof datasource !== 'string' || !SEED_SOURCE.test(datasource)) return SEED_NOT_USED;
   const looked = stages.filter(({ name }) => SEED_STAGES.includes(name));
-  return (
-    typeof datasource === 'string' &&
-    datasource.startsWith(SEED_SOURCE) &&
-    looked.length === SEED_STAGES.length &&
-    looked.every(({ hasEnded, hasErrors }) => hasEnded && !hasErrors)
-  );
+  const isCertain =
+    looked.length === SEED_STAGES.length && looked.every(({ hasEnded, hasErrors }) => hasEnded && !hasErrors);
+  return isCertain ? null : SEED_IN_DOUBT;
 }
 
 interface Stage {

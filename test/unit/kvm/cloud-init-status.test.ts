@@ -12,6 +12,8 @@ const RUNNING = { start: 3, finished: null, errors: [] };
 
 const SEEDED = { ...STAGES, stage: null, datasource: 'DataSourceNoCloud [seed=/dev/vdb][dsmode=net]' };
 
+const noCloud = (seed: string) => `DataSourceNoCloud [seed=${seed}][dsmode=net]`;
+
 const read = (v1: object, hasResult: boolean) => readCloudInitStatus(JSON.stringify({ v1 }), hasResult);
 
 describe('cloud-init’s status', () => {
@@ -89,16 +91,38 @@ describe('cloud-init’s status', () => {
     ['came from nowhere', { datasource: null }, 'done'],
     ['came from another source', { datasource: 'DataSourceNone' }, 'done'],
     ['names a source of a wrong kind', { datasource: ['DataSourceNoCloud'] }, 'done'],
+    ['came from the image', { datasource: noCloud('/var/lib/cloud/seed/nocloud') }, 'done'],
+    ['came from the network', { datasource: noCloud('http://192.0.2.1/') }, 'done'],
+    ['was replaced by another place', { datasource: noCloud('/dev/vdb,http://192.0.2.1/') }, 'done'],
+    ['was replaced by a folder', { datasource: noCloud('/dev/vdb,/dev/shm/seed') }, 'done'],
+    ['came from nothing', { datasource: noCloud('') }, 'done'],
+  ])('is no use of the seed when it %s, and says so', (_, wrong, word) => {
+    const seen = read({ ...SEEDED, ...wrong }, true);
+
+    expect([seen.cloudInit, seen.isSeedUsed]).toEqual([word, false]);
+    expect(seen.detail).toBe('cloud-init did not use the seed');
+  });
+
+  it.each(['/dev/vdb', '/dev/sr0', 'dmi,cmdline,/var/lib/cloud/seed/nocloud,ds_config,/dev/vdb'])(
+    'is a use of the seed when the disk had the last word: %s',
+    (seed) => {
+      for (const datasource of [noCloud(seed), noCloud(seed).replace('NoCloud', 'NoCloudNet')]) {
+        expect(read({ ...SEEDED, datasource }, true).isSeedUsed).toBe(true);
+      }
+    },
+  );
+
+  it.each<[string, object, string]>([
     ['has no record of the stage that looks for it', { 'init-local': null }, 'done'],
     ['has not ended the stage that reads it', { init: RUNNING }, 'done'],
     ['says of errors there what is no list', { init: { ...DONE, errors: SECRET } }, 'done'],
     ['failed to look for it', { 'init-local': { ...DONE, errors: [SECRET] } }, 'error'],
     ['failed to read it', { init: { ...DONE, errors: [SECRET] } }, 'error'],
-  ])('is no use of the seed when it %s, and says so', (_, wrong, word) => {
+  ])('leaves the use of the seed in doubt when it %s, and says so', (_, wrong, word) => {
     const seen = read({ ...SEEDED, ...wrong }, true);
 
     expect([seen.cloudInit, seen.isSeedUsed]).toEqual([word, false]);
-    expect(seen.detail).toMatch(/(?:^|; )cloud-init did not use the seed$/);
+    expect(seen.detail).toMatch(/(?:^|; )cloud-init may not have used the seed$/);
   });
 
   it('is the next boot’s when a stage runs although there was a result', () => {
@@ -111,7 +135,7 @@ describe('cloud-init’s status', () => {
 
   it('comes of anything a guest may write, in words of ours', () => {
     const details =
-      /^(?:(?:errors|recoverable errors) in [a-z0-9-]+ \(\d+\)[a-z0-9-, ();]*|cloud-init did not use the seed|in stage [a-z-]+|between two stages|cloud-init’s status in the guest cannot be understood)$/;
+      /^(?:(?:errors|recoverable errors) in [a-z0-9-]+ \(\d+\)[a-z0-9-, ();]*|cloud-init (?:did not use|may not have used) the seed|in stage [a-z-]+|between two stages|cloud-init’s status in the guest cannot be understood)$/;
     fc.assert(
       fc.property(fc.record({ v1: fc.jsonValue() }), fc.boolean(), (document, isOver) => {
         const { detail } = readCloudInitStatus(JSON.stringify(document), isOver);
