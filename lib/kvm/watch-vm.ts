@@ -3,7 +3,7 @@
  * for, until cloud-init is done and user-data off the seed; or until the deadline passes. A repeat of the create request
  * after that begins a new watch.
  */
-import { LibvirtError } from '../libvirt/errors.ts';
+import { LibvirtError, LibvirtTimeoutError } from '../libvirt/errors.ts';
 import { ProviderError } from '../provider/provider-error.ts';
 import type { WorkMessage } from '../provider/work.ts';
 import { limitAgentWait } from './agent-command.ts';
@@ -21,7 +21,7 @@ export const WATCH_SECONDS = 10;
 const WATCH_SECONDS_LATER = 30;
 const WATCHES_BEFORE_LATER = 12;
 
-/** For the scrub alone, at the first look and at most: cloud-init may need minutes, and each look is a session with the host. */
+/** For the scrub alone, more after each look: cloud-init may need minutes, and each look is a session with the host. */
 const SCRUB_SECONDS = 30;
 const SCRUB_SECONDS_AT_MOST = 300;
 
@@ -74,8 +74,10 @@ async function tryToScrub(context: ProviderContext, session: HostSession, vm: Ow
       context.report('seed-scrubbed', { id, cloudInit });
     return true;
   } catch (error) {
-    // A volume or a pool that is not as it should be may be repaired by the deadline; the VM itself is well.
-    if (!(error instanceof LibvirtError || error instanceof ProviderError)) throw error;
+    // A volume or a pool that is not as it should be, or a call that hangs on it, may be well again by the deadline.
+    const isPassing =
+      error instanceof LibvirtError || error instanceof LibvirtTimeoutError || error instanceof ProviderError;
+    if (!isPassing) throw error;
     context.report('scrub-failed', { id, kind: kindOf(error) });
     return false;
   }
