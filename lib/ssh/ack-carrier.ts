@@ -12,21 +12,24 @@ import type { Client } from 'ssh2';
 const SMALL_BYTES = 4096;
 
 /**
- * From now on, when a little arrived and nothing was sent until the end of the next turn of the event loop, calls
+ * From now on, when a little arrived and nothing was sent since until the end of the next turn of the event loop, calls
  * `send`. The next turn, because the libvirt client lets the messages of one turn leave together at its end: whoever got
  * a reply and asks something more has sent it by then.
  */
 export function carryAcknowledgements(socket: Socket, send: () => void): void {
   let isDue = false;
+  let sentBefore = 0;
   // Before ssh2's own listener, which may send something right away.
   socket.prependListener('data', (chunk: Buffer) => {
-    if (chunk.length > SMALL_BYTES || isDue) return;
+    if (chunk.length > SMALL_BYTES) return;
+    // Also for one that comes while another is due: what was sent before it did not acknowledge it.
+    sentBefore = socket.bytesWritten;
+    if (isDue) return;
     isDue = true;
-    const sentBytes = socket.bytesWritten;
     setImmediate(() =>
       setImmediate(() => {
         isDue = false;
-        if (socket.writable && socket.bytesWritten === sentBytes) send();
+        if (socket.writable && socket.bytesWritten === sentBefore) send();
       }),
     );
   });

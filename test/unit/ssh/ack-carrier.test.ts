@@ -44,6 +44,16 @@ it('a small packet that nothing answers is acknowledged by a packet of our own, 
   expect(sent).toBe(1);
 });
 
+it('nor does the answer to an earlier one acknowledge it', async () => {
+  near.once('data', () => near.write('answer'));
+  near.emit('data', Buffer.alloc(100));
+  setImmediate(() => near.emit('data', Buffer.alloc(100)));
+
+  for (let turn = 0; turn < 10; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+
+  expect(sent).toBe(1);
+});
+
 it('one that is answered in the same turn is not: the answer carries the acknowledgement', async () => {
   near.on('data', () => near.write('answer'));
 
