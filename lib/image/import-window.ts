@@ -6,7 +6,7 @@ import { ImageError } from './image-error.ts';
 import type { ImageSource } from './image-source.ts';
 
 /**
- * Kept back at the end for the verdict or for taking back what was begun. That is five calls, and one that makes a
+ * Kept back at the end for the verdict or for taking back what was begun. That is six calls, and one that makes a
  * volume takes as long as the host's disk takes to flush it: seconds, on one that is busy.
  */
 const FINISH_MS = 10_000;
