@@ -59,6 +59,9 @@ async function* chunksOf(sizes: readonly number[]): AsyncGenerator<Uint8Array> {
   }
 }
 
+/** An endless source is cut here, far above what a test may take: a sender that never stops would fill the memory. */
+const ENDLESS_CHUNKS = 500;
+
 /** Counts what was taken from an endless source of 64 KiB chunks, and whether it was ended. */
 function endlessSource(): {
   readonly taken: () => number;
@@ -71,10 +74,11 @@ function endlessSource(): {
     ended: () => ended,
     async *[Symbol.asyncIterator]() {
       try {
-        for (;;) {
+        while (taken < ENDLESS_CHUNKS) {
           taken += 1;
           yield Buffer.alloc(65_536);
         }
+        throw new Error('the source was read without end');
       } finally {
         ended = true;
       }
@@ -173,7 +177,7 @@ describe('an upload', () => {
       const { connection, daemon } = await openWith(agreeing);
       let taken = 0;
       const source = async function* () {
-        for (;;) {
+        while (taken < ENDLESS_CHUNKS) {
           taken += 1;
           yield Buffer.alloc(size);
           // The daemon's answer to what was sent has come by the next chunk.
@@ -320,6 +324,7 @@ describe('an upload', () => {
     const uploading = upload(connection, chunksOf([10]), { timeoutMs: 20 });
 
     await expect(uploading).rejects.toMatchObject({ name: 'LibvirtTimeoutError' });
+    await connection.call('connectGetHostname', undefined);
     expect(daemon.packets).toEqual([]);
     daemon.reply('storageVolUpload', await daemon.called('storageVolUpload'), undefined);
     await eventually(() => daemon.packets.length === 1);
@@ -391,21 +396,34 @@ describe('an upload', () => {
   });
 
   it.each([
-    ['a confirmation before the end', MESSAGE_STATUS.ok, 0],
-    ['data from the daemon', MESSAGE_STATUS.continue, 4],
-  ])('ends the connection for %s', async (_, status, bytes) => {
+    [
+      'a confirmation before the end',
+      MESSAGE_STATUS.ok,
+      0,
+      'storageVolUpload was confirmed before its data ended',
+    ],
+    [
+      'data from the daemon',
+      MESSAGE_STATUS.continue,
+      4,
+      'data from the daemon in storageVolUpload where none can be',
+    ],
+  ])('ends the connection for %s', async (_, status, bytes, message) => {
     const { connection, daemon } = await openWith(agreeing);
     const uploading = upload(connection, endlessSource());
     const call = await daemon.called('storageVolUpload');
 
     daemon.write(encodeStreamPacket('storageVolUpload', call.serial, status, Buffer.alloc(bytes)));
 
-    await expect(uploading).rejects.toMatchObject({ name: 'LibvirtTransportError' });
+    await expect(uploading).rejects.toMatchObject({ name: 'LibvirtTransportError', message });
     expect(connection.closed).toBe(true);
   });
 
   it('ends the connection for a packet before the reply and for a second reply', async () => {
-    for (const second of [MESSAGE_TYPE.stream, MESSAGE_TYPE.reply]) {
+    for (const [second, message] of [
+      [MESSAGE_TYPE.stream, 'a packet of storageVolUpload before its reply'],
+      [MESSAGE_TYPE.reply, 'a second reply to storageVolUpload'],
+    ] as const) {
       const { connection, daemon } = await openWith({});
       const uploading = upload(connection, endlessSource());
       const call = await daemon.called('storageVolUpload');
@@ -417,7 +435,7 @@ describe('an upload', () => {
         daemon.packet(call, 'continue');
       }
 
-      await expect(uploading).rejects.toMatchObject({ name: 'LibvirtTransportError' });
+      await expect(uploading).rejects.toMatchObject({ name: 'LibvirtTransportError', message });
     }
   });
 });
