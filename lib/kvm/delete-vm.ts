@@ -14,6 +14,7 @@ import { idOf, isActive } from './instance-view.ts';
 import type { DeletingRecord } from './metadata.ts';
 import { buildDeleting } from './metadata-elements.ts';
 import { hostNamed, type ProviderContext, sendWork } from './provider-context.ts';
+import { together } from './together.ts';
 import { asOwn, findVmByName, type OwnVm, writeMetadata } from './vm.ts';
 
 /** The continuation of a delete that ends at once: it finds nothing left to do, unless this invocation dies. */
@@ -51,14 +52,20 @@ export async function markDeleting(
   { reason, graceUntil = null }: { readonly reason: string; readonly graceUntil?: number | null },
 ): Promise<DeletingRecord> {
   const record = { since: context.options.now(), reason, graceUntil };
-  await writeMetadata(session, handle, 'deleting', buildDeleting(record));
+  await together([
+    writeMetadata(session, handle, 'deleting', buildDeleting(record)),
+    keepFromStarting(session, handle),
+  ]);
+  return record;
+}
+
+/** With the host. A transient domain (55) cannot. */
+async function keepFromStarting(session: HostSession, dom: DomainHandle): Promise<void> {
   try {
-    await session.call('domainSetAutostart', { dom: handle, autostart: 0 });
+    await session.call('domainSetAutostart', { dom, autostart: 0 });
   } catch (error) {
-    // A transient domain cannot start by itself.
     if (!hasCode(error, ERROR_CODE.operationInvalid)) throw error;
   }
-  return record;
 }
 
 /** @returns whether the VM is gone; false while its guest has time to shut down. */

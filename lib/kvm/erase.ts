@@ -17,6 +17,7 @@ import { ProviderError } from '../provider/provider-error.ts';
 import { hasCode } from './error-classification.ts';
 import type { HostSession } from './host-session.ts';
 import { findPool } from './pool.ts';
+import { together } from './together.ts';
 import type { VolumeOwner } from './volume-names.ts';
 import { deleteVolumes } from './volumes.ts';
 
@@ -39,9 +40,8 @@ const ROUNDS = 10;
  * @throws LibvirtError when the domain cannot be destroyed (38, 68): QEMU may still write, so the volumes stay.
  */
 export async function eraseVm(session: HostSession, vm: VolumeOwner): Promise<void> {
-  const pool = await findPool(session);
+  let [pool, handle] = await together([findPool(session), findDomain(session, vm.uuid)]);
   for (let round = 0; round < ROUNDS; round++) {
-    const handle = await findDomain(session, vm.uuid);
     if (handle === null) {
       await deleteVolumes(session, pool, vm);
       return;
@@ -51,6 +51,7 @@ export async function eraseVm(session: HostSession, vm: VolumeOwner): Promise<vo
     // Without its disk no start can succeed any more, so this destroy is final.
     await destroy(session, handle);
     await undefine(session, handle);
+    handle = await findDomain(session, vm.uuid);
   }
   throw new ProviderError(
     'transient',

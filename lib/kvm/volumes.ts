@@ -9,6 +9,7 @@ import { ProviderError } from '../provider/provider-error.ts';
 import { hasCode } from './error-classification.ts';
 import { refineRefusal } from './host-resources.ts';
 import type { HostSession } from './host-session.ts';
+import { together } from './together.ts';
 import { VOLUME_KINDS, type VolumeOwner, volumeName } from './volume-names.ts';
 import { buildOverlayXml, buildRawVolumeXml, type OverlaySpec, parseVolumeXml } from './volume-xml.ts';
 
@@ -64,7 +65,7 @@ export async function deleteVolumes(
   owner: VolumeOwner,
 ): Promise<void> {
   if (pool === null) return;
-  for (const kind of VOLUME_KINDS) await deleteVolume(session, pool, volumeName(owner, kind));
+  await together(VOLUME_KINDS.map((kind) => deleteVolume(session, pool, volumeName(owner, kind))));
 }
 
 /** @returns false when there was none. */
