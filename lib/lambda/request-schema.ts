@@ -32,6 +32,12 @@ const labelValue = z
     'must be a label value: at most 63 letters, digits and . _ -, beginning and ending with a letter or digit',
   );
 
+/** Counted before they are read: a body of some megabytes can hold a hundred thousand. */
+const fewLabels = z.custom<Record<string, string>>(
+  (labels) => typeof labels !== 'object' || labels === null || Object.keys(labels).length <= MAX_LABELS,
+  `must be at most ${MAX_LABELS} labels`,
+);
+
 export const createInput = z.strictObject({
   name: z.string().regex(DNS_LABEL, DNS_LABEL_RULE),
   uid: requestUid.exactOptional(),
@@ -53,10 +59,7 @@ export const createInput = z.strictObject({
   /** GiB. */
   diskSizeGb: whole(1, 65_536).exactOptional(),
   ttlSeconds: whole(1, MAX_TTL_SECONDS).exactOptional(),
-  labels: z
-    .record(labelKey, labelValue)
-    .refine((labels) => Object.keys(labels).length <= MAX_LABELS, `must be at most ${MAX_LABELS} labels`)
-    .exactOptional(),
+  labels: fewLabels.pipe(z.record(labelKey, labelValue)).exactOptional(),
   protected: z.boolean().exactOptional(),
   autostart: z.boolean().exactOptional(),
   seed: z.strictObject({ scrub: z.boolean() }).exactOptional(),

@@ -13,7 +13,15 @@ export function validate<T>(schema: z.ZodType<T>, input: unknown): Validated<T> 
   if (parsed.success && structural.length === 0) return { ok: true, value: parsed.data };
   const known = new Set(structural.map((fault) => fault.pointer));
   const found = parsed.success ? [] : parsed.error.issues.flatMap(faultsOf);
-  return { ok: false, faults: [...structural, ...found.filter((fault) => !known.has(fault.pointer))] };
+  return {
+    ok: false,
+    faults: withoutRepeats([...structural, ...found.filter((fault) => !known.has(fault.pointer))]),
+  };
+}
+
+/** One value can break two rules that are one to its sender: a number that is too large is no whole one either. */
+function withoutRepeats(faults: readonly Fault[]): Fault[] {
+  return [...new Map(faults.map((fault) => [`${fault.pointer} ${fault.detail}`, fault])).values()];
 }
 
 function faultsOf(issue: z.core.$ZodIssue): Fault[] {
