@@ -284,16 +284,7 @@ export function imageContract(start: () => Promise<ImageContractHost>): void {
     });
 
     it('an importer that outlives its claim spoils nothing of its successor', async () => {
-      const gate = Promise.withResolvers<void>();
-      server.answer(inTwoParts(disk, MIB, gate.promise));
-      const begun = Promise.withResolvers<void>();
-      const late = importImage(await open(), pool, source, {
-        ...options(),
-        now: Date.now,
-        onProgress: () => begun.resolve(),
-      });
-      await begun.promise;
-      clockOffsetMs = 2 * ATTEMPT_MS;
+      const { late, gate } = await outliveClaim();
       server.answer(whole(disk));
 
       expect(await run()).toBe('imported');
@@ -306,16 +297,7 @@ export function imageContract(start: () => Promise<ImageContractHost>): void {
     });
 
     it('a successor stands back when its predecessor was in time after all', async () => {
-      const gate = Promise.withResolvers<void>();
-      server.answer(inTwoParts(disk, MIB, gate.promise));
-      const begun = Promise.withResolvers<void>();
-      const late = importImage(await open(), pool, source, {
-        ...options(),
-        now: Date.now,
-        onProgress: () => begun.resolve(),
-      });
-      await begun.promise;
-      clockOffsetMs = 2 * ATTEMPT_MS;
+      const { late, gate } = await outliveClaim();
       // Between the successor's look and its claim.
       const fetchAfterTheOther: typeof fetch = async (...request) => {
         gate.resolve();
@@ -339,6 +321,21 @@ export function imageContract(start: () => Promise<ImageContractHost>): void {
 
   function options(): ImportOptions {
     return { fetch, now, deadlineAt: now() + ATTEMPT_MS };
+  }
+
+  /** An importer that is in the middle when its claim has ended; what it lacks comes when the gate is opened. */
+  async function outliveClaim() {
+    const gate = Promise.withResolvers<void>();
+    server.answer(inTwoParts(disk, MIB, gate.promise));
+    const begun = Promise.withResolvers<void>();
+    const late = importImage(await open(), pool, source, {
+      ...options(),
+      now: Date.now,
+      onProgress: () => begun.resolve(),
+    });
+    await begun.promise;
+    clockOffsetMs = 2 * ATTEMPT_MS;
+    return { late, gate };
   }
 
   function run(changes: Partial<ImportOptions> = {}, of: ImageSource = source) {

@@ -2,12 +2,17 @@ import { describe, expect, it } from 'vitest';
 import { createHandler } from '../../../functions/doctor.ts';
 import { startEmbeddedHost } from '../../../infra/local/hypervisor/embedded-host.ts';
 import { generateSshKey } from '../../../infra/local/hypervisor/ssh-key.ts';
-import { parseConfig } from '../../../lib/config/parse-config.ts';
 import { createKvmRuntime } from '../../../lib/lambda/kvm-runtime.ts';
 import { HOST_CHECKS } from '../../../lib/provider/host-health.ts';
 import { ProviderError } from '../../../lib/provider/provider-error.ts';
 import { untilLeft } from '../kvm/doctor/examined-host.ts';
-import { asHttp, createTestRuntime, httpEvent, lambdaContext, testConfig } from '../lambda/test-runtime.ts';
+import {
+  asHttp,
+  createTestRuntime,
+  embeddedConfig,
+  httpEvent,
+  lambdaContext,
+} from '../lambda/test-runtime.ts';
 
 const health = (host: string) => httpEvent('GET', `/hosts/${host}/health`, { pathParameters: { host } });
 
@@ -127,22 +132,7 @@ describe('the function on the runtime of AWS', () => {
   ) {
     await using host = await start();
     await prepare(host);
-    const parsed = parseConfig(
-      JSON.stringify({
-        ...testConfig(['kvm-a']),
-        ssh: {
-          user: host.user,
-          privateKey: { secret: 'kvm-functions/ssh-key' },
-          knownHosts: { text: `${host.knownHosts}\n` },
-        },
-        hosts: [
-          { name: 'kvm-a', address: host.address, port: host.port, socket: host.socketPath, bridge: 'br0' },
-        ],
-      }),
-      { file: 'embedded' },
-    );
-    if (!parsed.ok) throw new Error(JSON.stringify(parsed.faults));
-    const { config } = parsed;
+    const config = embeddedConfig(host);
     const { logger, createMetrics, queue } = createTestRuntime();
     const runtime = createKvmRuntime({
       loadConfig: async () => config,

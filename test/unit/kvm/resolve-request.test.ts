@@ -3,26 +3,8 @@ import type { KvmProviderOptions } from '../../../lib/kvm/provider-options.ts';
 import { requireScrubbable, resolveRequest } from '../../../lib/kvm/resolve-request.ts';
 import type { CreateRequest } from '../../../lib/provider/provider.ts';
 import type { ProviderError } from '../../../lib/provider/provider-error.ts';
+import { OPTIONS } from './resolving-options.ts';
 
-const never = () => Promise.reject(new Error('nothing may be called'));
-const OPTIONS: KvmProviderOptions = {
-  fleet: 'demo',
-  hosts: [{ name: 'kvm-a', pool: 'default', bridge: 'br0', virtType: 'kvm' }],
-  machineTypes: { small: { vcpus: 1, memoryMiB: 1024 } },
-  images: {
-    tiny: { url: 'https://images.example.com/a', format: 'raw', checksum: `sha256:${'0'.repeat(64)}` },
-  },
-  diskSizeGb: 10,
-  vendorData: '',
-  deadlines: { createSeconds: 3600, deleteSeconds: 600 },
-  dial: never,
-  enqueue: never,
-  fetch: never,
-  now: () => 0,
-  randomUuid: () => 'u',
-  deadlineAt: 1,
-  canImport: false,
-};
 const REQUEST: CreateRequest = { name: 'vm-1', placement: { machineType: 'small', image: 'tiny' } };
 
 describe('resolveRequest', () => {

@@ -6,11 +6,10 @@ import { createHandler as createList } from '../../../functions/list.ts';
 import { type EmbeddedHost, startEmbeddedHost } from '../../../infra/local/hypervisor/embedded-host.ts';
 import { generateSshKey } from '../../../infra/local/hypervisor/ssh-key.ts';
 import { ConfigError } from '../../../lib/config/fault.ts';
-import { parseConfig } from '../../../lib/config/parse-config.ts';
 import type { Config } from '../../../lib/config/schema.ts';
 import { createKvmRuntime, type KvmRuntimeParts } from '../../../lib/lambda/kvm-runtime.ts';
 import { lambdaRuntime } from '../../../lib/lambda/lambda-runtime.ts';
-import { asHttp, httpEvent, lambdaContext, testConfig } from './test-runtime.ts';
+import { asHttp, embeddedConfig, httpEvent, lambdaContext, testConfig } from './test-runtime.ts';
 
 const LIST = httpEvent('GET', '/instances');
 const key = generateSshKey();
@@ -39,22 +38,7 @@ describe('the runtime on an embedded host', () => {
   let config: Config;
   beforeAll(async () => {
     host = await startEmbeddedHost({ name: 'kvm-a', authorizedKeys: [key.publicKey] });
-    const parsed = parseConfig(
-      JSON.stringify({
-        ...testConfig(['kvm-a']),
-        ssh: {
-          user: host.user,
-          privateKey: { secret: 'kvm-functions/ssh-key' },
-          knownHosts: { text: `${host.knownHosts}\n` },
-        },
-        hosts: [
-          { name: 'kvm-a', address: host.address, port: host.port, socket: host.socketPath, bridge: 'br0' },
-        ],
-      }),
-      { file: 'embedded' },
-    );
-    if (!parsed.ok) throw new ConfigError('embedded', parsed.faults);
-    config = parsed.config;
+    config = embeddedConfig(host);
   });
   afterAll(() => host.close());
 

@@ -2,6 +2,7 @@
 import { Logger } from '@aws-lambda-powertools/logger';
 import { Metrics } from '@aws-lambda-powertools/metrics';
 import type { Context } from 'aws-lambda';
+import type { EmbeddedHost } from '../../../infra/local/hypervisor/embedded-host.ts';
 import { parseConfig } from '../../../lib/config/parse-config.ts';
 import type { Config } from '../../../lib/config/schema.ts';
 import { pause } from '../../../lib/lambda/pause.ts';
@@ -12,28 +13,42 @@ import { createFakeFleet, type FakeFleet } from './fake-fleet.ts';
 const KNOWN_HOST_KEY = 'AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl';
 
 export function testConfig(hosts: readonly string[] = ['kvm-a', 'kvm-b']): Config {
-  const result = parseConfig(
-    JSON.stringify({
-      fleet: 'demo',
-      ssh: {
-        user: 'kvmfn',
-        privateKey: { secret: 'kvm-functions/ssh-key' },
-        knownHosts: {
-          text: hosts.map((_, index) => `192.0.2.${index + 1} ssh-ed25519 ${KNOWN_HOST_KEY}\n`).join(''),
-        },
+  return parsed({
+    fleet: 'demo',
+    ssh: {
+      user: 'kvmfn',
+      privateKey: { secret: 'kvm-functions/ssh-key' },
+      knownHosts: {
+        text: hosts.map((_, index) => `192.0.2.${index + 1} ssh-ed25519 ${KNOWN_HOST_KEY}\n`).join(''),
       },
-      hosts: hosts.map((name, index) => ({ name, address: `192.0.2.${index + 1}`, bridge: 'br0' })),
-      machineTypes: { small: { vcpus: 1, memoryMiB: 1024 } },
-      images: {
-        'debian-12': {
-          url: 'https://images.example.test/d.qcow2',
-          format: 'qcow2',
-          checksum: `sha256:${'0'.repeat(64)}`,
-        },
+    },
+    hosts: hosts.map((name, index) => ({ name, address: `192.0.2.${index + 1}`, bridge: 'br0' })),
+    machineTypes: { small: { vcpus: 1, memoryMiB: 1024 } },
+    images: {
+      'debian-12': {
+        url: 'https://images.example.test/d.qcow2',
+        format: 'qcow2',
+        checksum: `sha256:${'0'.repeat(64)}`,
       },
-    }),
-    { file: '/etc/test/config.json' },
-  );
+    },
+  });
+}
+
+/** One host, `kvm-a`, that is embedded in this process and reached as a real one is. */
+export function embeddedConfig({ address, port, user, socketPath, knownHosts }: EmbeddedHost): Config {
+  return parsed({
+    ...testConfig(['kvm-a']),
+    ssh: {
+      user,
+      privateKey: { secret: 'kvm-functions/ssh-key' },
+      knownHosts: { text: `${knownHosts}\n` },
+    },
+    hosts: [{ name: 'kvm-a', address, port, socket: socketPath, bridge: 'br0' }],
+  });
+}
+
+function parsed(document: object): Config {
+  const result = parseConfig(JSON.stringify(document), { file: '/etc/test/config.json' });
   if (!result.ok) throw new Error(JSON.stringify(result.faults));
   return result.config;
 }

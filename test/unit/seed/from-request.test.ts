@@ -1,31 +1,12 @@
 /** From a request to what stands on the seed, or to the refusal that its sender reads: the parts of lib/seed as lib/kvm puts them together. */
 import { describe, expect, it } from 'vitest';
-import type { KvmProviderOptions } from '../../../lib/kvm/provider-options.ts';
 import { resolveRequest } from '../../../lib/kvm/resolve-request.ts';
 import { buildVmSeed } from '../../../lib/kvm/vm-seed.ts';
 import type { CreateRequest } from '../../../lib/provider/provider.ts';
 import { ProviderError } from '../../../lib/provider/provider-error.ts';
+import { OPTIONS } from '../kvm/resolving-options.ts';
 import { readImage } from './iso-reader.ts';
 
-const never = () => Promise.reject(new Error('nothing may be called'));
-const OPTIONS: KvmProviderOptions = {
-  fleet: 'demo',
-  hosts: [{ name: 'kvm-a', pool: 'default', bridge: 'br0', virtType: 'kvm' }],
-  machineTypes: { small: { vcpus: 1, memoryMiB: 1024 } },
-  images: {
-    tiny: { url: 'https://images.example.com/a', format: 'raw', checksum: `sha256:${'0'.repeat(64)}` },
-  },
-  diskSizeGb: 10,
-  vendorData: '',
-  deadlines: { createSeconds: 3600, deleteSeconds: 600 },
-  dial: never,
-  enqueue: never,
-  fetch: never,
-  now: () => 0,
-  randomUuid: () => 'u',
-  deadlineAt: 1,
-  canImport: false,
-};
 const KEY = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBERERERERERERERERERERERERERERERERERERERERER me@laptop';
 const INCARNATION = { uuid: '0b1c0000-0000-4000-8000-000000000001', uid: 'order-7', createdAt: 0 };
 
