@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { Duplex, duplexPair } from 'node:stream';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { encodeKeepalive } from '../../../lib/libvirt/message.ts';
+import { encodeCall, encodeKeepalive } from '../../../lib/libvirt/message.ts';
 import { MessageChannel } from '../../../lib/libvirt/message-channel.ts';
 
 /** A channel whose peer reads nothing, and what its listener was told. */
@@ -53,10 +53,10 @@ describe('a message channel', () => {
 
     for (let call = 0; call < 100; call += 1) channel.send(encodeKeepalive('ping'));
     await new Promise((resolve) => setImmediate(resolve));
-    channel.send(encodeKeepalive('ping'));
+    for (let call = 0; call < 2; call += 1) channel.send(encodeKeepalive('ping'));
     await new Promise((resolve) => setImmediate(resolve));
 
-    expect(pieces).toEqual([100, 1]);
+    expect(pieces).toEqual([100, 2]);
   });
 
   it('is over once, for the first reason', async () => {
@@ -96,6 +96,25 @@ describe('a message channel', () => {
     await once(near, 'close');
 
     expect(over).toMatchObject([{ message: expect.stringContaining('program 0x6b656570 version 2') }]);
+  });
+
+  it('fails for a message that its listener cannot take, and says why', async () => {
+    const [near, far] = duplexPair();
+    const cause = new Error('a byte too many');
+    const channel = new MessageChannel(near, {
+      onMessage: () => {
+        throw cause;
+      },
+      onOver: () => undefined,
+    });
+
+    far.write(encodeCall('connectClose', 1, undefined));
+    await once(near, 'close');
+
+    expect(channel.over).toMatchObject({
+      message: 'a message could not be understood: a byte too many',
+      cause,
+    });
   });
 
   it.each([
@@ -153,6 +172,25 @@ describe('a message channel', () => {
     expect(Buffer.concat(received).length).toBe(28);
     expect(near.destroyed).toBe(true);
     expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it.each<[string, (channel: MessageChannel) => unknown]>([
+    ['is closed again', (channel) => channel.close(encodeKeepalive('ping'))],
+    ['fails', (channel) => channel.fail('the peer made no sense')],
+    ['is given another message', (channel) => channel.send(encodeKeepalive('ping'))],
+  ])('gets its last message out although it %s meanwhile', async (_, act) => {
+    const { channel, far } = openChannel();
+    channel.send(new Uint8Array(1_000_000));
+    const closing = channel.close(encodeKeepalive('pong'));
+
+    await act(channel);
+    let received = 0;
+    far.on('data', (chunk: Buffer) => {
+      received += chunk.length;
+    });
+    await closing;
+
+    expect(received).toBe(1_000_028);
   });
 
   it('is closed at once when its stream breaks under the last message', async () => {
