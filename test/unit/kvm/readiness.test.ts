@@ -186,14 +186,15 @@ describe('a guest that does not answer', () => {
   });
 
   it('costs a get the deadline of readiness and no more, however slow each answer is', async () => {
-    world.daemon.faults.at('domainAgentCommand', { kind: 'delay', ms: 1_100 }, 'every');
+    world.daemon.faults.at('domainAgentCommand', { kind: 'delay', ms: 1_400 }, 'every');
     const begun = performance.now();
 
     const seen = await readiness();
 
     expect(seen?.cloudInit).toBe('unknown');
-    // The address takes one answer before; the deadline is three seconds, and a close may go half a second beyond it.
-    expect(performance.now() - begun).toBeLessThan(1_100 + 3_500 + 1_000);
+    // The address takes one answer before; the deadline is three seconds, and a close may go half a second beyond it. All
+    // six answers take 8.4 s.
+    expect(performance.now() - begun).toBeLessThan(1_400 + 3_500 + 2_000);
     await sleep(2_000);
     expect(guest.openFiles.size).toBe(0);
   });
