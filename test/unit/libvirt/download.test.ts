@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { LibvirtConnection } from '../../../lib/libvirt/connection.ts';
 import { MESSAGE_STATUS } from '../../../lib/libvirt/message.ts';
@@ -208,6 +209,27 @@ describe('a download whose consumer is slow', () => {
     await first;
 
     expect(await connection.call('connectGetHostname', undefined)).toEqual({ hostname: 'kvm-a' });
+    await connection.close();
+  });
+
+  it('leaves room for an upload', async () => {
+    const { connection, daemon } = await openWith({
+      ...agreeing,
+      storageVolUpload: (call, fake) => {
+        fake.onPacket = ({ header }) => {
+          if (header.status === MESSAGE_STATUS.ok) fake.packet(call, 'ok');
+        };
+        fake.reply('storageVolUpload', call, undefined);
+      },
+    });
+    const chunks = connection.download('storageVolDownload', transfer);
+    const first = chunks.next();
+    await flood(daemon, await daemon.called('storageVolDownload'));
+    await first;
+
+    await connection.upload('storageVolUpload', transfer, Readable.from([Buffer.from('abc')]));
+
+    expect(daemon.data.toString()).toBe('abc');
     await connection.close();
   });
 });
