@@ -29,6 +29,8 @@ type Handler = (call: FakeCall, daemon: FakeDaemon) => void;
 export type Handlers = Partial<Record<ProcedureName, Handler>>;
 
 const EMPTY = new Uint8Array(0);
+/** 250 MiB of full packets, which no test sends: all are kept, and a client that never stops would fill the memory. */
+const PACKETS_MAX = 1_000;
 
 export class FakeDaemon {
   readonly client: Duplex;
@@ -116,6 +118,9 @@ export class FakeDaemon {
     } else if (frame.header.type === MESSAGE_TYPE.stream) {
       this.packets.push(frame);
       this.onPacket(frame);
+      if (this.packets.length === PACKETS_MAX) {
+        this.#stream.destroy(new Error('the client sends without end'));
+      }
     } else {
       const { header } = frame;
       const call = { procedure, serial: header.serial, args: decodeArgs(procedure, frame.payload), header };

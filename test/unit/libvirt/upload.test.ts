@@ -288,6 +288,14 @@ describe('an upload', () => {
     expect(daemon.packets.map(({ header }) => header.status)).toEqual([MESSAGE_STATUS.error]);
   });
 
+  it('passes the error on also of a source that cannot be ended', async () => {
+    const { connection } = await openWith(accepting);
+    const broken = new Error('the download was cut');
+    const source = { [Symbol.asyncIterator]: () => ({ next: () => Promise.reject(broken) }) };
+
+    await expect(upload(connection, source)).rejects.toBe(broken);
+  });
+
   it('tells the daemon when its signal aborts, and drops what the daemon still says', async () => {
     const { connection, daemon } = await openWith(agreeing);
     const abort = new AbortController();
