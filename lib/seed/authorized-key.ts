@@ -47,9 +47,9 @@ export function validateAuthorizedKey(line: string): void {
   checkBlob(type, fields[at + 1]);
 }
 
-/** Splits at blanks; a quoted option may contain some. */
+/** Splits at blanks; a quoted option may contain some. One that is never closed goes to the end of the line, as for sshd. */
 function splitFields(line: string): string[] {
-  return line.match(/(?:"(?:\\.|[^"\\])*"|[^\s"])+/g) ?? [];
+  return line.match(/(?:"(?:\\.|[^"\\])*(?:"|\\?$)|[^\s"])+/gs) ?? [];
 }
 
 function checkBlob(type: string, encoded: string | undefined): void {

@@ -18,6 +18,7 @@ import type { YamlDocument } from './pyyaml-document.ts';
 import { MERGE_TAG, NULL_TAG, SEQUENCE_TAG, STRING_TAG } from './pyyaml-scalars.ts';
 import { type AnchoredNode, scalarText, tagOf } from './pyyaml-tree.ts';
 import { refusalAt } from './user-data-error.ts';
+import { MAX_USER_DATA_BYTES } from './user-data-text.ts';
 
 export type ParsedPair = Pair<ParsedNode, ParsedNode | null>;
 
@@ -61,13 +62,10 @@ export function findList(document: YamlDocument, root: YAMLMap.Parsed, key: Agen
 
 /** Whether the list already brings the agent (`packages`) or starts it (`runcmd`). */
 export function holdsAgent(document: YamlDocument, list: YAMLSeq.Parsed, key: AgentKey): boolean {
-  return distinct(document, list).some(([node]) => {
-    if (key === 'packages') {
-      return packageNames(document, node).some(isAgentPackage);
-    }
-    const words = isSeq(node) ? node.items.map((word) => textOf(document, word)) : [textOf(document, node)];
-    return startsAgent(words.join(' '));
-  });
+  const nodes = distinct(document, list).map(([node]) => node);
+  return key === 'packages'
+    ? packageNames(document, nodes).some(isAgentPackage)
+    : [...commandLines(document, nodes)].some(startsAgent);
 }
 
 /** The node itself, or what it stands for if it is an alias. */
@@ -170,14 +168,25 @@ function packageFault(document: YamlDocument, item: ParsedNode): string | null {
 }
 
 /** A mapping names package managers and their lists; a mapping within one of those is no package. */
-function packageNames(document: YamlDocument, node: AnchoredNode): string[] {
-  if (!isMap(node)) {
-    return packageName(document, node);
+function packageNames(document: YamlDocument, nodes: readonly AnchoredNode[]): string[] {
+  const entries = nodes.filter((node) => !isMap(node));
+  const values = nodes.filter((node) => isMap(node)).flatMap((node) => node.items.map(({ value }) => value));
+  // Each list once, whatever number of mappings names it.
+  for (const list of new Set(values.map((value) => (value === null ? null : target(document, value))))) {
+    if (isSeq(list)) for (const [entry] of distinct(document, list)) entries.push(entry);
   }
-  const lists = new Set(node.items.map(({ value }) => (value === null ? null : target(document, value))));
-  return [...lists].flatMap((list) =>
-    isSeq(list) ? distinct(document, list).flatMap(([entry]) => packageName(document, entry)) : [],
-  );
+  return entries.flatMap((entry) => packageName(document, entry));
+}
+
+/** Commands as lines, those of words joined. Aliases can make more text of them than the document has: that is left out. */
+function* commandLines(document: YamlDocument, nodes: readonly AnchoredNode[]): Generator<string, void> {
+  let left = MAX_USER_DATA_BYTES;
+  for (const node of nodes) {
+    const words = isSeq(node) ? node.items.map((word) => textOf(document, word)) : [textOf(document, node)];
+    left -= words.reduce((length, word) => length + word.length, 0);
+    if (left < 0) return;
+    yield words.join(' ');
+  }
 }
 
 function packageName(document: YamlDocument, node: AnchoredNode): string[] {

@@ -4,6 +4,7 @@
  * changes nothing for the guest.
  */
 import { CST, Lexer } from 'yaml';
+import { withoutTrailing } from './trailing-characters.ts';
 
 /** Deeper than any block that these lines could stand in. */
 const INDENT = ' '.repeat(100);
@@ -55,7 +56,8 @@ function firstCut(text: string): number | null {
 /** Whether a quoted value, which begins with its quote, has no closing one. */
 export function isCutQuote(source: string): boolean {
   if (source.startsWith('"')) {
-    const backslashes = /\\*$/.exec(source.slice(1, -1))?.[0].length ?? 0;
+    const inner = source.slice(1, -1);
+    const backslashes = inner.length - withoutTrailing(inner, '\\').length;
     return source.length === 1 || !source.endsWith('"') || backslashes % 2 === 1;
   }
   // A quote inside is written twice, so a closed value has an even number of them.

@@ -24,13 +24,11 @@ export type AgentKey = keyof typeof AGENT_ENTRIES;
 
 export const AGENT_KEYS: readonly AgentKey[] = ['packages', 'runcmd'];
 
-const UNIT = String.raw`(?:qemu-guest-agent|qemu-ga)(?:\.service)?`;
-const STARTS_UNIT = [
-  new RegExp(String.raw`^systemctl\b.*\s(?:start|restart|reload-or-restart)\s(?:.*\s)?${UNIT}(?:\s|$)`),
-  new RegExp(String.raw`^systemctl\b(?=.*\s--now\b).*\s(?:enable|reenable)\s(?:.*\s)?${UNIT}(?:\s|$)`),
-  new RegExp(String.raw`^(?:rc-)?service\s+${UNIT}\s+(?:start|restart)(?:\s|$)`),
-  new RegExp(String.raw`^/etc/init\.d/${UNIT}\s+(?:start|restart)(?:\s|$)`),
-];
+const UNIT = /^(?:qemu-guest-agent|qemu-ga)(?:\.service)?$/;
+const START_VERBS: readonly string[] = ['start', 'restart', 'reload-or-restart'];
+const ENABLE_VERBS: readonly string[] = ['enable', 'reenable'];
+const INIT_SCRIPTS = '/etc/init.d/';
+const INIT_VERBS: readonly string[] = ['start', 'restart'];
 
 /** @param name a package without its version */
 export function isAgentPackage(name: string): boolean {
@@ -48,5 +46,22 @@ export function startsAgent(command: string): boolean {
         .replace(/^(?:sudo|exec|then|do)\s+/, '')
         .replace(/^(?:\/usr)?\/s?bin\//, ''),
     )
-    .some((part) => STARTS_UNIT.some((pattern) => pattern.test(part)));
+    .some((part) => startsUnit(part.split(/\s+/)));
+}
+
+/** Words and not one pattern over the line, which would try every pair of them. */
+function startsUnit([program = '', ...words]: readonly string[]): boolean {
+  if (/^systemctl\b/.test(program)) {
+    const isEnabledNow = words.some((word) => /^--now\b/.test(word));
+    const verb = words.findIndex(
+      (word) => START_VERBS.includes(word) || (isEnabledNow && ENABLE_VERBS.includes(word)),
+    );
+    return verb !== -1 && words.slice(verb + 1).some((word) => UNIT.test(word));
+  }
+  const [unit = '', verb = ''] = /^(?:rc-)?service$/.test(program)
+    ? words
+    : program.startsWith(INIT_SCRIPTS)
+      ? [program.slice(INIT_SCRIPTS.length), ...words]
+      : [];
+  return UNIT.test(unit) && INIT_VERBS.includes(verb);
 }

@@ -2,6 +2,8 @@
  * A message's header fields as Python's email package reads them, which is what reads them in the guest. It is laxer than
  * RFC 2045, and where a message is not as the RFC wants it, two readers find two messages.
  */
+import { mimeLines } from './mime-lines.ts';
+import { withoutTrailing } from './trailing-characters.ts';
 
 /** One field; the value as it stands, folded lines with their line ends, without the white space before it. */
 export interface MimeField {
@@ -17,12 +19,14 @@ export interface MimeHeaders {
   readonly isRegular: boolean;
 }
 
-const HEADER_LINE = /^(?:From |[!-9;-~]*:|[ \t])/;
-
-/** Lines with their ends. Python ends a line at a carriage return of its own, too. */
-export function mimeLines(text: string): string[] {
-  return text.split(/(?<=\n|\r(?!\n))/);
+/** A parameter of a field, its value as it stands. */
+interface MimeParameter {
+  /** Lower case. */
+  readonly name: string;
+  readonly value: string;
 }
+
+const HEADER_LINE = /^(?:From |[!-9;-~]*:|[ \t])/;
 
 export function splitHeaders(text: string): MimeHeaders {
   const fields: { name: string; value: string }[] = [];
@@ -65,20 +69,49 @@ export function mediaType(contentType: string): string {
   return (contentType.split(';', 1)[0] ?? '').trim().toLowerCase();
 }
 
-/** The boundary among the parameters; one in quotes may hold a semicolon, and nothing in quotes is a parameter. */
+/** The boundary among the parameters, without its quotes. */
 export function boundaryOf(contentType: string): string | undefined {
-  const parameters = contentType.match(/(?:[^;"]|"(?:[^"\\]|\\.)*"?)+/gs) ?? [];
-  for (const parameter of parameters.slice(1)) {
-    const match = /^\s*boundary\s*=\s*(.*?)\s*$/is.exec(parameter);
-    if (match?.[1] !== undefined) {
-      return match[1]
-        .replace(/^"(.*)"$/s, (_, quoted: string) => quoted.replaceAll(/\\(.)/g, '$1'))
-        .trimEnd();
+  return parametersOf(contentType)
+    .find(({ name }) => name === 'boundary')
+    ?.value.replace(/^"(.*)"$/s, (_, quoted: string) => quoted.replaceAll(/\\(.)/g, '$1'))
+    .trimEnd();
+}
+
+/** Whether there is a boundary in the extended form of RFC 2231 (`boundary*=`, `boundary*0=`). */
+export function hasExtendedBoundary(contentType: string): boolean {
+  return parametersOf(contentType).some(({ name }) => name.startsWith('boundary*'));
+}
+
+/** A value in quotes may hold a semicolon, and nothing in quotes is a parameter. */
+function parametersOf(contentType: string): readonly MimeParameter[] {
+  const parameters: MimeParameter[] = [];
+  for (const parameter of splitParameters(contentType).slice(1)) {
+    const equals = parameter.indexOf('=');
+    if (equals === -1) continue;
+    const name = parameter.slice(0, equals).trim().toLowerCase();
+    parameters.push({ name, value: parameter.slice(equals + 1).trim() });
+  }
+  return parameters;
+}
+
+function splitParameters(contentType: string): string[] {
+  const pieces: string[] = [];
+  let start = 0;
+  let isQuoted = false;
+  for (let at = 0; at < contentType.length; at++) {
+    const character = contentType[at];
+    if (character === '\\' && isQuoted) {
+      at++;
+    } else if (character === '"') {
+      isQuoted = !isQuoted;
+    } else if (character === ';' && !isQuoted) {
+      pieces.push(contentType.slice(start, at));
+      start = at + 1;
     }
   }
-  return undefined;
+  return [...pieces, contentType.slice(start)];
 }
 
 function trimmed({ name, value }: MimeField): MimeField {
-  return { name, value: value.replace(/[\r\n]+$/, '') };
+  return { name, value: withoutTrailing(value, '\r\n') };
 }

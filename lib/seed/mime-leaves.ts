@@ -3,7 +3,8 @@
  * what a message brings; what goes to the guest is the message as it came. Python repairs what is damaged in ways of its
  * own, which differ by its version, so a message that needs it is refused and not followed.
  */
-import { boundaryOf, fieldOf, type MimeHeaders, mediaType, mimeLines, splitHeaders } from './mime-headers.ts';
+import { boundaryOf, fieldOf, type MimeHeaders, mediaType, splitHeaders } from './mime-headers.ts';
+import { boundaryLines } from './mime-lines.ts';
 import { refusalAt, UserDataError } from './user-data-error.ts';
 
 export interface MimeLeaf {
@@ -20,9 +21,12 @@ const NOT_PLAIN = /[^\t\r\n\x20-\x7e]|\r(?!\n)/;
 
 const ENCODINGS: readonly string[] = ['7bit', '8bit', 'binary', 'base64', 'quoted-printable'];
 
-/** A type and parameters without escapes, comments, semicolons in quotes or the extensions of RFC 2231. */
+/**
+ * A type and parameters without escapes, comments, semicolons in quotes or the extensions of RFC 2231. The white space and the
+ * semicolon that may end it are taken off before.
+ */
 const CONTENT_TYPE =
-  /^[a-z0-9!#$&^_.+-]+\/[a-z0-9!#$&^_.+-]+(?:\s*;\s*[a-z0-9-]+=(?:"[^"\\;<>\r\n]*"|[\w.+:/'=?-]+))*\s*;?\s*$/i;
+  /^[a-z0-9!#$&^_.+-]+\/[a-z0-9!#$&^_.+-]+(?:\s*;\s*[a-z0-9-]+=(?:"[^"\\;<>\r\n]*"|[\w.+:/'=?-]+))*$/i;
 
 const BOUNDARY = /^[\w'()+,./:=? -]*[\w'()+,./:=?-]$/;
 
@@ -63,7 +67,10 @@ function checkHeaders(headers: MimeHeaders): string {
   }
   const contentType = fieldOf(headers, 'content-type') ?? 'text/plain';
   const names = [...contentType.matchAll(/;\s*([^=;\s]+)=/g)].map(([, name = '']) => name.toLowerCase());
-  if (!CONTENT_TYPE.test(contentType) || new Set(names).size < names.length) {
+  if (
+    !CONTENT_TYPE.test(contentType.trimEnd().replace(/;$/, '').trimEnd()) ||
+    new Set(names).size < names.length
+  ) {
     refuse('a content-type that is not plainly a type with its parameters');
   }
   const encoding = fieldOf(headers, 'content-transfer-encoding')?.toLowerCase() ?? '7bit';
@@ -76,23 +83,24 @@ function checkHeaders(headers: MimeHeaders): string {
 /** What stands between the lines with the boundary; the line end before one belongs to it (RFC 2046, 5.1.1). */
 function splitParts(body: string, boundary: string): string[] {
   const parts: string[] = [];
-  let current: string[] | null = null;
-  for (const line of mimeLines(body)) {
-    const content = line.replace(/[ \t]*\r?\n?$/, '');
-    if (content !== `--${boundary}` && content !== `--${boundary}--`) {
-      current?.push(line);
-      continue;
-    }
+  let partStart: number | null = null;
+  for (const { start, end, isClosing } of boundaryLines(body, boundary)) {
     // Python takes the second of two such lines for nothing, even one that closes.
-    if (current?.length === 0) refuse('two lines with a boundary and nothing between them');
-    if (current !== null) parts.push(current.join('').replace(/\r?\n$/, ''));
-    if (content === `--${boundary}--`) {
-      if (current === null) break;
+    if (start === partStart) refuse('two lines with a boundary and nothing between them');
+    if (partStart !== null) {
+      parts.push(withoutLineEnd(body.slice(partStart, start)));
+    }
+    if (isClosing) {
+      if (partStart === null) break;
       return parts;
     }
-    current = [];
+    partStart = end;
   }
   return refuse('a multipart message without a part, or without its closing boundary');
+}
+
+function withoutLineEnd(text: string): string {
+  return text.slice(0, text.endsWith('\r\n') ? -2 : text.endsWith('\n') ? -1 : text.length);
 }
 
 function decode(body: string, encoding: string): string {

@@ -3,7 +3,8 @@
  * message that carries user-data of any kind together with the guest agent's part.
  */
 import { createHash } from 'node:crypto';
-import { boundaryOf, fieldOf, mediaType, mimeLines, splitHeaders } from './mime-headers.ts';
+import { boundaryOf, fieldOf, hasExtendedBoundary, mediaType, splitHeaders } from './mime-headers.ts';
+import { boundaryLines } from './mime-lines.ts';
 import { refusalAt } from './user-data-error.ts';
 
 /**
@@ -14,7 +15,7 @@ const MERGE_TYPE = 'list(append)+dict(no_replace,recurse_list)+str()';
 
 /**
  * @throws UserDataError for a message without headers at its first byte, with text that cloud-init's parser damages,
- * or with a multipart body that never ends
+ * or with a multipart body that never ends (not seen where the boundary stands only in the extended form of RFC 2231)
  */
 export function checkMimeMessage(text: string): void {
   if (!/^(?:From |[!-9;-~]+:)/.test(text)) {
@@ -30,9 +31,11 @@ export function checkMimeMessage(text: string): void {
   }
   const headers = splitHeaders(text);
   const contentType = fieldOf(headers, 'content-type') ?? 'text/plain';
-  // A boundary in the extended form of RFC 2231 is left to the guest, which decodes it.
-  if (mediaType(contentType).startsWith('multipart/') && !/;\s*boundary\*/i.test(contentType)) {
-    checkBoundaries(text, headers.bodyOffset, boundaryOf(contentType));
+  if (!mediaType(contentType).startsWith('multipart/')) return;
+  const boundary = boundaryOf(contentType);
+  // A boundary in the extended form is left to the guest, which decodes it; beside a plain one it does not count.
+  if (boundary !== undefined || !hasExtendedBoundary(contentType)) {
+    checkBoundaries(text, headers.bodyOffset, boundary);
   }
 }
 
@@ -83,10 +86,9 @@ function checkBoundaries(text: string, bodyOffset: number, boundary: string | un
   if (!boundary) {
     throw refusalAt(text, 0, 'a multipart message names the boundary of its parts in Content-Type');
   }
-  // Blanks and tabs may stand behind a boundary; other white space makes it another line.
-  const lines = mimeLines(text.slice(bodyOffset)).map((line) => line.replace(/[ \t]*[\r\n]*$/, ''));
-  const first = lines.indexOf(`--${boundary}`);
-  const last = lines.indexOf(`--${boundary}--`);
+  const lines = [...boundaryLines(text.slice(bodyOffset), boundary)];
+  const first = lines.findIndex(({ isClosing }) => !isClosing);
+  const last = lines.findIndex(({ isClosing }) => isClosing);
   if (first === -1) {
     throw refusalAt(text, bodyOffset, 'a multipart message without a part: no line with its boundary');
   }

@@ -23,6 +23,8 @@ const BOOL = /^(?:yes|no|true|false|on|off)$/i;
 const NULL = /^(?:~|null|Null|NULL|)$/;
 const INT =
   /^(?:[-+]?0b[01_]+|[-+]?0[0-7_]+|[-+]?(?:0|[1-9][0-9_]*)|[-+]?0x[0-9a-fA-F_]+|[-+]?[1-9][0-9_]*(?::[0-5]?[0-9])+)$/;
+/** What the constructor makes of it, without underscores and sign. */
+const INT_DIGITS = /^(?:0b[01]+|0x[0-9a-fA-F]+|0[0-7]*|[1-9]\d*(?::\d+)*)$/;
 const FLOAT =
   /^(?:[-+]?[0-9][0-9_]*\.[0-9_]*(?:[eE][-+][0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+][0-9]+)?|[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+\.[0-9_]*|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$/;
 /** What the resolver takes for a time; narrower in its short form than what the constructor then reads. */
@@ -30,8 +32,13 @@ const DATE = /^\d{4}-\d\d-\d\d$/;
 const TIMESTAMP =
   /^(\d{4})-(\d\d?)-(\d\d?)(?:(?:[Tt]|[ \t]+)(\d\d?):(\d\d):(\d\d)(?:\.\d*)?(?:[ \t]*(?:Z|([-+])(\d\d?)(?::(\d\d))?))?)?$/;
 
-/** CPython refuses to read longer decimal numbers (a guard against slow conversions since 3.11). */
+/**
+ * CPython converts no longer number from or to decimal digits (a guard against slow conversions since 3.11). cloud-init reads one
+ * in another base all the same, and fails when it writes down what it has read.
+ */
 const LONGEST_DECIMAL = 4300;
+/** The same in binary, the base with the most digits. */
+const LONGEST_IN_ANY_BASE = Math.ceil(LONGEST_DECIMAL * Math.log2(10));
 
 /** The tag PyYAML gives to a plain scalar without one. */
 export function implicitTag(text: string): string {
@@ -47,12 +54,13 @@ export function implicitTag(text: string): string {
 
 /** Lower, capital or upper case only: `yEs` is a string. */
 function isBool(text: string): boolean {
+  if (!BOOL.test(text)) return false;
   const cased = [
     text.toLowerCase(),
     text.toUpperCase(),
     text.slice(0, 1).toUpperCase() + text.slice(1).toLowerCase(),
   ];
-  return BOOL.test(text) && cased.includes(text);
+  return cased.includes(text);
 }
 
 /** Why a scalar of this tag cannot be read, or null when it can. `text` is the scalar's content. */
@@ -67,7 +75,7 @@ export function scalarFault(tag: string, text: string): string | null {
         ? null
         : 'the tag !!bool stands before something that is not yes, no, true, false, on or off';
     case INT_TAG:
-      return intValue(text) === null ? 'not a number that YAML 1.1 can read' : null;
+      return intFault(text);
     case FLOAT_TAG:
       return isFloat(text) ? null : 'not a number that YAML 1.1 can read';
     case TIMESTAMP_TAG:
@@ -94,7 +102,8 @@ export function keyIdentity(tag: string, text: string): string {
     return `number ${intValue(text) ?? text}`;
   }
   if (tag === FLOAT_TAG && /^[-+]?[\d_]+\.[\d_]*$/.test(text)) {
-    return `number ${Number(text.replaceAll('_', ''))}`;
+    const value = Number(text.replaceAll('_', ''));
+    return `number ${Number.isInteger(value) ? BigInt(value) : value}`;
   }
   if (tag === UNICODE_TAG) {
     return `${STRING_TAG} ${text}`;
@@ -102,24 +111,33 @@ export function keyIdentity(tag: string, text: string): string {
   return tag === NULL_TAG ? 'null' : `${tag} ${text}`;
 }
 
-function intValue(text: string): bigint | null {
+function intFault(text: string): string | null {
+  const value = intValue(text);
+  if (value === 'too long') {
+    return `a number of more than ${LONGEST_DECIMAL} digits, which cloud-init cannot write down; put it in quotes`;
+  }
+  return value === null ? 'not a number that YAML 1.1 can read' : null;
+}
+
+function intValue(text: string): bigint | 'too long' | null {
   const digits = text.replaceAll('_', '').replace(/^[-+]/, '');
-  const sign = text.startsWith('-') ? -1n : 1n;
-  if (/^0b[01]+$/.test(digits) || /^0x[0-9a-f]+$/i.test(digits)) {
-    return sign * BigInt(digits);
-  }
-  if (/^0[0-7]+$/.test(digits)) {
-    return sign * BigInt(`0o${digits}`);
-  }
-  if (/^\d+(?::\d+)+$/.test(digits)) {
-    return sign * digits.split(':').reduce((value, digit) => value * 60n + BigInt(digit), 0n);
-  }
-  return /^(?:0|[1-9]\d*)$/.test(digits) && digits.length <= LONGEST_DECIMAL ? sign * BigInt(digits) : null;
+  if (!INT_DIGITS.test(digits)) return null;
+  const places = digits.split(':');
+  // Before it is read: reading takes more than proportional time, in base 60 and decimal.
+  const isLong = digits.replace(/^0[bx]?0*/, '').length > LONGEST_IN_ANY_BASE;
+  if (isLong || (/^[1-9]/.test(digits) && places.some((place) => place.length > LONGEST_DECIMAL)))
+    return 'too long';
+  const isOctal = /^0[0-7]/.test(digits);
+  const value = isOctal
+    ? BigInt(`0o${digits}`)
+    : places.reduce((sum, place) => sum * 60n + BigInt(place), 0n);
+  if (value.toString().length > LONGEST_DECIMAL) return 'too long';
+  return text.startsWith('-') ? -value : value;
 }
 
 function isFloat(text: string): boolean {
   const digits = text.replaceAll('_', '');
-  return FLOAT.test(text) || /^[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?$/i.test(digits);
+  return FLOAT.test(text) || /^[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?$/i.test(digits);
 }
 
 function timestampFault(text: string): string | null {

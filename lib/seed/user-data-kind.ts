@@ -91,7 +91,8 @@ function unrecognised(content: string): string {
   if (/^#?\s*cloud[-_ ]?(?:config|init)/i.test(line)) {
     return 'not the header of a cloud-config; the first line must read “#cloud-config”';
   }
-  if (content.length >= 16 && /^[A-Za-z0-9+/\s]+={0,2}\s*$/.test(content) && !/[ \t]/.test(content.trim())) {
+  const trimmed = content.trimEnd();
+  if (content.length >= 16 && /^[A-Za-z0-9+/\s]+={0,2}$/.test(trimmed) && !/[ \t]/.test(trimmed)) {
     return 'looks like base64, which cloud-init does not decode here; say so with cloudInitEncoding: base64';
   }
   if (/^[\w-]+:(?:\s|$)/.test(line) || line.startsWith('---') || line.startsWith('{')) {

@@ -39,6 +39,7 @@ describe('validateAuthorizedKey', () => {
     ['hello', 'names no type'],
     ['ssh-dss AAAA', 'names no type'],
     ['a b ssh-ed25519 AAAA', 'names no type'],
+    [`command="echo ${ED25519}`, 'names no type'],
     ['-----BEGIN OPENSSH PRIVATE KEY-----\nsecret', 'private key'],
     [`${ED25519}\n${ED25519}`, 'more than one line'],
     [`${ED25519} a\u0000b`, 'control character'],
@@ -55,6 +56,14 @@ describe('validateAuthorizedKey', () => {
   ])('refuses %j', (line, reason) => {
     expect(() => validateAuthorizedKey(line)).toThrow(AuthorizedKeyError);
     expect(() => validateAuthorizedKey(line)).toThrow(reason);
+  });
+
+  it('takes time in proportion to the length, whatever quotes are never closed', () => {
+    const before = process.threadCpuUsage();
+
+    expect(() => validateAuthorizedKey('"\\'.repeat(500_000))).toThrow('names no type');
+
+    expect(process.threadCpuUsage(before).user / 1e6).toBeLessThan(3);
   });
 
   it('never quotes what it refuses', () => {

@@ -154,6 +154,8 @@ describe('a message that Python repairs, without scrub', () => {
       cut(message(part('text/plain', SCRIPT))).concat('--b--\f\n'),
       false,
     ],
+    ['the extended form in quotes', cut(twoMessages('x="; boundary*"; boundary=gone')), false],
+    ['a plain boundary beside the extended form', cut(twoMessages('boundary*=gone; boundary=gone')), false],
     ['a boundary behind one in quotes', cut(twoMessages('x="; boundary=fake"; boundary=gone')), false],
     [
       'a second content-type',
