@@ -4,14 +4,15 @@ import type { MimeLeaf } from './mime-leaves.ts';
 import { readPyYaml, type YamlDocument } from './pyyaml-document.ts';
 import { MAPPING_TAG, MERGE_TAG, SEQUENCE_TAG, STRING_TAG } from './pyyaml-scalars.ts';
 import { type AnchoredNode, scalarText, tagOf } from './pyyaml-tree.ts';
+import type { ReadingBudget } from './reading-budget.ts';
 import { hasKnownHeader } from './user-data-kind.ts';
 
 /** An entry that is left to the guest: no such type is known. */
 const UNREADABLE: MimeLeaf = { contentType: '', content: '' };
 
 /** The entries of a cloud-config-archive: a text, or a mapping with `content` and perhaps `type`. */
-export function archiveLeaves(text: string): MimeLeaf[] {
-  const document = readPyYaml(text);
+export function archiveLeaves(text: string, budget: ReadingBudget): MimeLeaf[] {
+  const document = readPyYaml(text, budget);
   const { root } = document;
   if (root === null) return [];
   // cloud-init takes a set for a list, too.

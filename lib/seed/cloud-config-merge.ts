@@ -22,6 +22,7 @@ import { checkMergeInstructions } from './merge-instructions.ts';
 import { readPyYaml, type YamlDocument } from './pyyaml-document.ts';
 import { MAPPING_TAG } from './pyyaml-scalars.ts';
 import { scalarText, tagOf } from './pyyaml-tree.ts';
+import { ReadingBudget } from './reading-budget.ts';
 import { refusalAt } from './user-data-error.ts';
 
 /** A cloud-config that cloud-init accepts, with what the agent's lists look like in it. */
@@ -36,10 +37,11 @@ export const CLOUD_CONFIG_HEADER = '#cloud-config';
 
 /**
  * @param text a cloud-config, white space before its header and a byte-order mark already gone
+ * @param budget of the whole that it is a part of
  * @throws UserDataError for what PyYAML or cloud-init would refuse
  */
-export function readCloudConfig(text: string): CloudConfig {
-  const document = readPyYaml(text);
+export function readCloudConfig(text: string, budget = new ReadingBudget()): CloudConfig {
+  const document = readPyYaml(text, budget);
   const { root } = document;
   if (root === null || isEmptyRoot(root)) {
     return { document, root: null, lists: { packages: { kind: 'absent' }, runcmd: { kind: 'absent' } } };

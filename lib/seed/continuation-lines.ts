@@ -4,6 +4,7 @@
  * changes nothing for the guest.
  */
 import { CST, Lexer } from 'yaml';
+import type { ReadingBudget } from './reading-budget.ts';
 import { withoutTrailing } from './trailing-characters.ts';
 
 /** Deeper than any block that these lines could stand in. */
@@ -14,10 +15,11 @@ const MAX_LINES = 100;
 const MAX_CHARACTERS = 64 * 1024;
 
 /** @returns the text with the same number of lines; as it was when nothing is cut short */
-export function indentContinuations(text: string): string {
+export function indentContinuations(text: string, budget: ReadingBudget): string {
   let result = text;
   for (let line = 0; line < MAX_LINES && result.length <= MAX_CHARACTERS; line++) {
-    const cut = firstCut(result);
+    if (!budget.spend('lexedCharacters', result.length)) break;
+    const cut = firstCut(result, budget);
     const lineStart = cut === null ? 0 : result.indexOf('\n', Math.max(0, cut - 1)) + 1;
     const rest = result.slice(lineStart);
     // At the end of the text or of the document something is really missing.
@@ -33,10 +35,11 @@ export function indentContinuations(text: string): string {
  * Where the first quoted value or bracket ends without its closing mark. The lexer is asked and not the parser: it
  * stops at the first cut and recurses nowhere.
  */
-function firstCut(text: string): number | null {
+function firstCut(text: string, budget: ReadingBudget): number | null {
   let offset = 0;
   let isUnquoted = false;
   for (const lexeme of new Lexer().lex(text)) {
+    if (!budget.spend('lexemes')) return null;
     if (lexeme === CST.FLOW_END) {
       return offset;
     }

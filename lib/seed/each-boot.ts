@@ -9,6 +9,7 @@ import { type MimeLeaf, mimeLeaves } from './mime-leaves.ts';
 import type { YamlDocument } from './pyyaml-document.ts';
 import { MERGE_TAG } from './pyyaml-scalars.ts';
 import { type AnchoredNode, scalarText, tagOf } from './pyyaml-tree.ts';
+import { ReadingBudget, TOO_MANY_PARTS } from './reading-budget.ts';
 import { inDocument, refusalAt, UserDataError } from './user-data-error.ts';
 import { classifyUserData, hasKnownHeader, type UserDataKind } from './user-data-kind.ts';
 import { decodeText } from './user-data-text.ts';
@@ -63,24 +64,24 @@ const UNDECIDED =
  */
 export function checkNothingRunsAtEachBoot(userData: Uint8Array): void {
   const user = classifyUserData(decodeText(userData));
-  inDocument('user-data', user.skippedLines, () => checkKind(user.kind, user.text));
+  inDocument('user-data', user.skippedLines, () => checkKind(user.kind, user.text, new ReadingBudget()));
 }
 
-function checkKind(kind: UserDataKind, text: string): void {
+function checkKind(kind: UserDataKind, text: string, budget: ReadingBudget): void {
   switch (kind) {
     case 'empty':
     case 'script':
       return;
     case 'cloud-config':
-      checkKeys(text);
+      checkKeys(text, budget);
       return;
     case 'boothook':
       throw refusalAt(text, 0, `a boothook: ${LOST}`);
     case 'mime':
-      checkParts(mimeLeaves(text));
+      checkParts(mimeLeaves(text, budget), (part) => checkPart(part, budget));
       return;
     case 'archive':
-      checkParts(archiveLeaves(text));
+      checkParts(archiveLeaves(text, budget), (entry) => checkEntry(entry, budget));
       return;
     case 'include':
       throw refusalAt(text, 0, `an include: ${UNDECIDED}`);
@@ -113,7 +114,7 @@ const KIND_BY_TYPE: ReadonlyMap<string, UserDataKind | 'per-boot' | 'once' | nul
 ]);
 
 /** A part's own lines are not those of the document, so its refusal says which part it is instead. */
-function checkParts(leaves: readonly MimeLeaf[]): void {
+function checkParts(leaves: readonly MimeLeaf[], check: (leaf: MimeLeaf) => void): void {
   // Aliases let an archive name one long content thousands of times.
   const seen = new Map<string, Set<string>>();
   for (const [index, leaf] of leaves.entries()) {
@@ -121,7 +122,7 @@ function checkParts(leaves: readonly MimeLeaf[]): void {
     if (types.has(leaf.contentType)) continue;
     seen.set(leaf.content, types.add(leaf.contentType));
     try {
-      checkPart(leaf);
+      check(leaf);
     } catch (error) {
       if (!(error instanceof UserDataError)) throw error;
       throw new UserDataError(`part ${index + 1}: ${error.detail}`);
@@ -129,24 +130,36 @@ function checkParts(leaves: readonly MimeLeaf[]): void {
   }
 }
 
-function checkPart({ contentType, content }: MimeLeaf): void {
-  const kind = KIND_BY_TYPE.get(contentType);
+function checkPart(part: MimeLeaf, budget: ReadingBudget): void {
+  const { kind, text } = recognise(part);
   if (kind === undefined) {
     throw new UserDataError(`a part of a type that is not known here: ${UNDECIDED}`);
   }
-  if (kind === 'once') return;
   if (kind === 'per-boot') throw new UserDataError(`a per-boot script: ${LOST}`);
-  if (kind !== null) {
-    checkKind(kind, content);
-  } else if (hasKnownHeader(content)) {
-    // Without a header that it knows cloud-init leaves a plain part alone.
-    const found = classifyUserData(content);
-    checkKind(found.kind, found.text);
-  }
+  if (kind !== 'once') checkKind(kind, text, budget);
 }
 
-function checkKeys(text: string): void {
-  const { document, root } = readCloudConfig(text);
+function checkEntry(entry: MimeLeaf, budget: ReadingBudget): void {
+  if (!budget.spend('parts')) throw new UserDataError(TOO_MANY_PARTS);
+  if (recognise(entry).kind === 'archive') {
+    throw new UserDataError('an archive inside an archive: cloud-init ignores it');
+  }
+  checkPart(entry, budget);
+}
+
+/** A part by its type or, where cloud-init looks itself, by its header. Of a type that is not known there is no kind. */
+function recognise({ contentType, content }: MimeLeaf): {
+  readonly kind: UserDataKind | 'per-boot' | 'once' | undefined;
+  readonly text: string;
+} {
+  const kind = KIND_BY_TYPE.get(contentType);
+  if (kind !== null) return { kind, text: content };
+  // Without a header that it knows cloud-init leaves a plain part alone.
+  return hasKnownHeader(content) ? classifyUserData(content) : { kind: 'once', text: content };
+}
+
+function checkKeys(text: string, budget: ReadingBudget): void {
+  const { document, root } = readCloudConfig(text, budget);
   if (root !== null) checkMapping(document, root);
 }
 

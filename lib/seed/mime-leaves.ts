@@ -5,6 +5,7 @@
  */
 import { boundaryOf, fieldOf, type MimeHeaders, mediaType, splitHeaders } from './mime-headers.ts';
 import { boundaryLines } from './mime-lines.ts';
+import { type ReadingBudget, TOO_MANY_PARTS } from './reading-budget.ts';
 import { refusalAt, UserDataError } from './user-data-error.ts';
 
 export interface MimeLeaf {
@@ -13,8 +14,8 @@ export interface MimeLeaf {
   readonly content: string;
 }
 
-/** Deeper nesting is no user-data; its inner message is then a part of a type that nobody knows. */
-const MAX_DEPTH = 20;
+/** Deeper nesting is no user-data, and each level is a pass over what it holds. */
+const MAX_DEPTH = 5;
 
 /** Line ends are LF or CRLF; Python and others disagree about the rest. */
 const NOT_PLAIN = /[^\t\r\n\x20-\x7e]|\r(?!\n)/;
@@ -33,15 +34,15 @@ const BOUNDARY = /^[\w'()+,./:=? -]*[\w'()+,./:=?-]$/;
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
 /** @throws UserDataError for a message that not every reader reads alike */
-export function mimeLeaves(text: string): MimeLeaf[] {
+export function mimeLeaves(text: string, budget: ReadingBudget): MimeLeaf[] {
   const odd = text.search(NOT_PLAIN);
   if (odd !== -1) {
     throw refusalAt(text, odd, undecided('a control character, or one beyond ASCII'));
   }
-  return leaves(text, 0);
+  return leaves(text, 0, budget);
 }
 
-function leaves(text: string, depth: number): MimeLeaf[] {
+function leaves(text: string, depth: number, budget: ReadingBudget): MimeLeaf[] {
   const headers = splitHeaders(text);
   const contentType = checkHeaders(headers);
   const encoding = fieldOf(headers, 'content-transfer-encoding')?.toLowerCase() ?? '7bit';
@@ -54,7 +55,7 @@ function leaves(text: string, depth: number): MimeLeaf[] {
   if (depth >= MAX_DEPTH || type === 'multipart/digest' || !boundary || !BOUNDARY.test(boundary)) {
     refuse('a multipart/digest, a boundary of odd characters, or messages nested too deep');
   }
-  return splitParts(body, boundary).flatMap((part) => leaves(part, depth + 1));
+  return splitParts(body, boundary, budget).flatMap((part) => leaves(part, depth + 1, budget));
 }
 
 /** @returns the content type */
@@ -81,13 +82,14 @@ function checkHeaders(headers: MimeHeaders): string {
 }
 
 /** What stands between the lines with the boundary; the line end before one belongs to it (RFC 2046, 5.1.1). */
-function splitParts(body: string, boundary: string): string[] {
+function splitParts(body: string, boundary: string, budget: ReadingBudget): string[] {
   const parts: string[] = [];
   let partStart: number | null = null;
   for (const { start, end, isClosing } of boundaryLines(body, boundary)) {
     // Python takes the second of two such lines for nothing, even one that closes.
     if (start === partStart) refuse('two lines with a boundary and nothing between them');
     if (partStart !== null) {
+      if (!budget.spend('parts')) throw new UserDataError(TOO_MANY_PARTS);
       parts.push(withoutLineEnd(body.slice(partStart, start)));
     }
     if (isClosing) {

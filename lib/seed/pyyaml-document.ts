@@ -6,6 +6,7 @@ import { Composer, type CST, type ParsedNode, Parser, type YAMLParseError } from
 import { indentContinuations } from './continuation-lines.ts';
 import { checkCharacters, checkExtent, checkTokens } from './pyyaml-tokens.ts';
 import { type AliasTargets, checkTree } from './pyyaml-tree.ts';
+import { ReadingBudget } from './reading-budget.ts';
 import { refusalAt, UserDataError } from './user-data-error.ts';
 
 export interface YamlDocument {
@@ -40,12 +41,13 @@ const PARSE_ERRORS: Readonly<Record<string, string>> = {
 
 /**
  * @param source without a byte-order mark
+ * @param budget of the whole that this document is a part of
  * @throws UserDataError with line and column for whatever PyYAML would refuse
  */
-export function readPyYaml(source: string): YamlDocument {
-  checkExtent(source);
+export function readPyYaml(source: string, budget = new ReadingBudget()): YamlDocument {
+  checkExtent(source, budget);
   checkCharacters(source);
-  const text = indentContinuations(source);
+  const text = indentContinuations(source, budget);
   const tokens = [...new Parser().parse(text)];
   for (const token of tokens) {
     checkTokens(text, token);
@@ -79,7 +81,7 @@ export function readPyYaml(source: string): YamlDocument {
   return {
     text,
     root,
-    targets: root === null ? new Map() : checkTree(text, root),
+    targets: root === null ? new Map() : checkTree(text, root, budget),
     end: tokens.find((token) => token.type === 'doc-end')?.offset ?? text.length,
   };
 }

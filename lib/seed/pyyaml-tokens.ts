@@ -5,6 +5,7 @@
  */
 import type { CST } from 'yaml';
 import { isCutQuote } from './continuation-lines.ts';
+import { READING_LIMITS, type ReadingBudget } from './reading-budget.ts';
 import { refusalAt } from './user-data-error.ts';
 
 /** PyYAML's reader refuses these wherever they stand, in comments too. */
@@ -29,20 +30,15 @@ interface Visit {
   readonly depth: number;
 }
 
-/**
- * Parsing takes time and memory by the entry, not by the byte: some seconds for a MiB of `- ` lines. A request has seconds.
- * No configuration that a person or a program writes comes near this; large files in it are few, long values.
- */
-const MAX_ENTRIES = 30_000;
+/** Parsing takes time and memory by the entry, not by the byte: large files in a configuration are few, long values. */
 const ENTRY_MARK = /[\n,[{]|[-?:][ \t]/g;
 
 /** @throws UserDataError for a text with more lines and entries than a configuration has */
-export function checkExtent(text: string): void {
-  let entries = 0;
+export function checkExtent(text: string, budget: ReadingBudget): void {
   for (const match of text.matchAll(ENTRY_MARK)) {
-    entries += 1;
-    if (entries > MAX_ENTRIES)
-      throw refusalAt(text, match.index, `more than ${MAX_ENTRIES} lines and entries`);
+    if (!budget.spend('entries')) {
+      throw refusalAt(text, match.index, `more than ${READING_LIMITS.entries} lines and entries in all`);
+    }
   }
 }
 

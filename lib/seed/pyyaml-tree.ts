@@ -22,16 +22,11 @@ import {
   STRING_TAG,
   scalarFault,
 } from './pyyaml-scalars.ts';
+import { READING_LIMITS, type ReadingBudget } from './reading-budget.ts';
 import { refusalAt, type UserDataError } from './user-data-error.ts';
 
 const SET_TAG = 'tag:yaml.org,2002:set';
 const PAIR_LIST_TAGS: readonly string[] = ['tag:yaml.org,2002:omap', 'tag:yaml.org,2002:pairs'];
-
-/**
- * The guest copies what a merge key brings, entry by entry, and every walk here follows it. Merges of merges multiply: 400
- * bytes can stand for billions of entries.
- */
-const MAX_MERGED_ENTRIES = 30_000;
 
 /** A node that is not an alias: what an anchor names. */
 export type AnchoredNode = Scalar.Parsed | YAMLMap.Parsed | YAMLSeq.Parsed;
@@ -57,8 +52,8 @@ export function scalarText(node: Scalar): string {
 }
 
 /** @throws UserDataError at the first node that PyYAML cannot construct */
-export function checkTree(text: string, root: ParsedNode): AliasTargets {
-  const checker = new TreeChecker(text);
+export function checkTree(text: string, root: ParsedNode, budget: ReadingBudget): AliasTargets {
+  const checker = new TreeChecker(text, budget);
   checker.check(root);
   return checker.targets;
 }
@@ -70,10 +65,11 @@ class TreeChecker {
   readonly #open = new Set<AnchoredNode>();
   /** How many entries a mapping has once its merge keys are replaced by what they bring. */
   readonly #entries = new Map<AnchoredNode, number>();
-  #merged = 0;
+  readonly #budget: ReadingBudget;
 
-  constructor(text: string) {
+  constructor(text: string, budget: ReadingBudget) {
     this.#text = text;
+    this.#budget = budget;
   }
 
   check(node: ParsedNode): void {
@@ -97,6 +93,12 @@ class TreeChecker {
     const target = this.#anchors.get(alias.source);
     if (target === undefined) {
       throw this.#refusal(alias, 'an alias for which no anchor stands before it');
+    }
+    if (isScalar(target) && !this.#budget.spend('aliasedCharacters', scalarText(target).length)) {
+      throw this.#refusal(
+        alias,
+        `aliases that stand for more than ${READING_LIMITS.aliasedCharacters} characters in all`,
+      );
     }
     if (isScalar(target) && tagOf(target) === MERGE_TAG) {
       throw this.#refusal(alias, 'an alias of a merge key <<; write << itself');
@@ -201,11 +203,12 @@ class TreeChecker {
       if (!isMap(mapping)) break;
       const brought = 1 + (this.#entries.get(mapping) ?? 0);
       entries += brought;
-      this.#merged += brought;
-      if (this.#merged > MAX_MERGED_ENTRIES) {
+      // The guest copies what a merge key brings, entry by entry, and every walk here follows it: merges of merges multiply,
+      // and 400 bytes can stand for billions of entries.
+      if (!this.#budget.spend('mergedEntries', brought)) {
         throw this.#refusal(
           key,
-          `merge keys << that bring more than ${MAX_MERGED_ENTRIES} entries, those of merged mappings included`,
+          `merge keys << that bring more than ${READING_LIMITS.mergedEntries} entries, those of merged mappings included`,
         );
       }
     }

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { describe, expect, it } from 'vitest';
 import { checkNothingRunsAtEachBoot, EACH_BOOT_KEYS } from '../../../lib/seed/each-boot.ts';
-import { oracleIsInstalled } from './oracle.ts';
+import { Oracle, oracleIsInstalled } from './oracle.ts';
 
 const check = (text: string) => () => checkNothingRunsAtEachBoot(Buffer.from(text));
 
@@ -97,6 +97,82 @@ describe('user-data that runs at every boot', () => {
     ['a text in an archive', '#cloud-config-archive\n- "#cloud-boothook\\n#!/bin/sh"\n'],
   ])('is found in %s', (_, text) => {
     expect(check(text)).toThrow(/cloud-init takes it from the seed at every boot/);
+  });
+});
+
+describe('user-data of many parts', () => {
+  const parts = (count: number, part: (index: number) => string) =>
+    mime(...Array.from({ length: count }, (_, index) => part(index)));
+  const cloudConfig = (entries: number) => (index: number) =>
+    `Content-Type: text/cloud-config\n\nk${index}: [${'a,'.repeat(entries)}]`;
+  const nested = (depth: number) =>
+    Array.from({ length: depth }).reduce<string>(
+      (inner, _, level) =>
+        `Content-Type: multipart/mixed; boundary=b${level}x\n\n--b${level}x\n${inner}\n--b${level}x--\n`,
+      'Content-Type: text/x-shellscript\n\n#!/bin/sh\n',
+    );
+  const archive = (count: number) =>
+    `#cloud-config-archive\n${Array.from({ length: count }, (_, index) => `- "#!/bin/sh ${index}"\n`).join('')}`;
+
+  it.each([
+    ['a thousand parts', parts(1000, (index) => `\n#!/bin/sh ${index}\n`)],
+    ['a thousand texts in an archive', archive(1000)],
+    ['29,000 entries in all', parts(10, cloudConfig(2900))],
+    ['five messages in one another', `MIME-Version: 1.0\n${nested(5)}`],
+  ])('%s are let through', (_, text) => {
+    expect(check(text)).not.toThrow();
+  });
+
+  it.each([
+    [
+      'a thousand parts and one',
+      parts(1001, (index) => `\n#!/bin/sh ${index}\n`),
+      /^user-data: more than 1000 parts/,
+    ],
+    [
+      'a thousand parts and one in several messages',
+      parts(2, () => parts(500, () => '\n#!/bin/sh\n').replace(/BB/g, 'CC')),
+      /^user-data: more than 1000 parts/,
+    ],
+    ['a thousand texts and one in an archive', archive(1001), /^user-data: part 1001: more than 1000 parts/],
+    [
+      '31,000 entries in all',
+      parts(10, cloudConfig(3100)),
+      /^user-data: part 10: more than 30000 lines and entries in all/,
+    ],
+    [
+      '31,000 merged entries in all',
+      parts(
+        10,
+        (index) =>
+          `Content-Type: text/cloud-config\n\na: &a {${Array.from({ length: 99 }, (_, n) => `k${n}: ${index}`).join(',')}}\nb: {<<: [${'*a,'.repeat(31)}]}`,
+      ),
+      /^user-data: part 10: merge keys << that bring more than 30000 entries/,
+    ],
+    ['six messages in one another', `MIME-Version: 1.0\n${nested(6)}`, /messages nested too deep/],
+    [
+      'an archive in an archive',
+      '#cloud-config-archive\n- |\n  #cloud-config-archive\n  - "#!/bin/sh"\n',
+      'user-data: part 1: an archive inside an archive: cloud-init ignores it',
+    ],
+    [
+      'an archive in an archive, by its type',
+      '#cloud-config-archive\n- {type: text/cloud-config-archive, content: "[a]"}\n',
+      'user-data: part 1: an archive inside an archive: cloud-init ignores it',
+    ],
+  ])('%s are refused', (_, text, reason) => {
+    expect(check(text)).toThrow(reason);
+  });
+
+  it.skipIf(!oracleIsInstalled)('is not taken apart where an archive is in an archive', async () => {
+    const oracle = new Oracle();
+    const { parts: found, config } = await oracle.seed(
+      '#cloud-config-archive\n- |\n  #cloud-config-archive\n  - "#cloud-boothook\\n"\n  - "bootcmd: [a]"\n',
+    );
+    oracle.close();
+
+    expect(found).toEqual([]);
+    expect(JSON.stringify(config)).not.toContain('bootcmd');
   });
 });
 
