@@ -38,6 +38,7 @@ export const EACH_BOOT_KEYS: ReadonlySet<string> = new Set([
     'datasource_list',
     'datasource_pkg_list',
     'def_log_file',
+    'di_report',
     'log_cfgs',
     'logcfg',
   ],
@@ -49,7 +50,7 @@ export const EACH_BOOT_KEYS: ReadonlySet<string> = new Set([
     'reporting',
     'syslog_fix_perms',
   ],
-  ...['system_info', 'updates', 'vendor_data', 'vendor_data2'],
+  ...['system_info', 'unverified_modules', 'updates', 'vendor_data', 'vendor_data2', 'warnings'],
   ...['cloud_init_modules', 'cloud_config_modules', 'cloud_final_modules'],
 ]);
 

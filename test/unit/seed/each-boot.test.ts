@@ -199,10 +199,24 @@ describe('user-data of which only the guest knows what it is', () => {
   });
 });
 
-/** Keys of the whole configuration that a module of frequency `always` reads, by its own source. */
-const READ_BY_MODULES = String.raw`
+/**
+ * Keys of the whole configuration that cloud-init reads at every boot, by its own source: its modules of frequency `always`,
+ * and what runs before and around them.
+ */
+const READ_BY_CLOUD_INIT = String.raw`
 import glob, importlib, inspect, os, re, cloudinit.config
-patterns = [r'get_cfg_option_\w+\(\s*cfg,\s*"(\w+)"', r'\bcfg\.get\(\s*"(\w+)"', r'\bcfg\["(\w+)"\]', r'"(\w+)" (?:not )?in cfg\b']
+patterns = [
+    r'get_cfg_option_\w+\(\s*(?:\w+\.)?cfg,\s*"(\w+)"',
+    r'\bcfg\.get\(\s*"(\w+)"',
+    r'\bcfg\["(\w+)"\]',
+    r'"(\w+)" (?:not )?in cfg\b',
+    r'get_cfg_by_path\(\s*\w*cfg,\s*\("(\w+)"',
+]
+for name in ("cmd.main", "config.modules", "stages", "warnings"):
+    source = inspect.getsource(importlib.import_module("cloudinit." + name))
+    for pattern in patterns:
+        for key in re.findall(pattern, source):
+            print(name, key)
 for path in sorted(glob.glob(os.path.dirname(cloudinit.config.__file__) + "/cc_*.py")):
     name = os.path.basename(path)[:-3]
     module = importlib.import_module("cloudinit.config." + name)
@@ -215,14 +229,19 @@ for path in sorted(glob.glob(os.path.dirname(cloudinit.config.__file__) + "/cc_*
 `;
 
 describe.skipIf(!oracleIsInstalled)('the list of keys', () => {
-  it('has what the modules of the installed cloud-init read at every boot', () => {
-    const { stdout, stderr } = spawnSync('/usr/bin/python3', ['-c', READ_BY_MODULES], { encoding: 'utf8' });
+  it('has what the installed cloud-init reads at every boot', () => {
+    const { stdout, stderr } = spawnSync('/usr/bin/python3', ['-c', READ_BY_CLOUD_INIT], {
+      encoding: 'utf8',
+    });
     const read = stdout
       .trim()
       .split('\n')
       .map((line) => line.split(' '));
 
-    expect(read.length, stderr).toBeGreaterThan(8);
+    expect(read.length, stderr).toBeGreaterThan(25);
+    expect(read).toContainEqual(['cmd.main', 'di_report']);
+    expect(read).toContainEqual(['config.modules', 'unverified_modules']);
+    expect(read).toContainEqual(['warnings', 'warnings']);
     expect(read.filter(([, key = '']) => !EACH_BOOT_KEYS.has(key))).toEqual([]);
   });
 });
