@@ -56,6 +56,7 @@ export const EACH_BOOT_KEYS: ReadonlySet<string> = new Set([
 
 const LOST =
   'cloud-init takes it from the seed at every boot, and seed.scrub would take it away after the first';
+const KEPT = 'the guest keeps it on its disk and runs it at every boot, so seed.scrub would not take it away';
 const UNDECIDED =
   'whether it runs at every boot is known only in the guest, and then seed.scrub would take it away';
 
@@ -136,7 +137,7 @@ function checkPart(part: MimeLeaf, budget: ReadingBudget): void {
   if (kind === undefined) {
     throw new UserDataError(`a part of a type that is not known here: ${UNDECIDED}`);
   }
-  if (kind === 'per-boot') throw new UserDataError(`a per-boot script: ${LOST}`);
+  if (kind === 'per-boot') throw new UserDataError(`a per-boot script: ${KEPT}`);
   if (kind !== 'once') checkKind(kind, text, budget);
 }
 

@@ -15,6 +15,26 @@ const mime = (...parts: readonly string[]): string =>
     '',
   ].join('\n');
 
+/** The names of the scripts in the guest's folder for every boot: after a boot with one in its user-data, and after one without. */
+const TWO_BOOTS = String.raw`
+import logging, os, tempfile
+logging.disable(logging.CRITICAL)
+from cloudinit import handlers, helpers, user_data
+from cloudinit.handlers.shell_script_by_frequency import ShellScriptByFreqPartHandler
+from cloudinit.settings import PER_ALWAYS, PER_INSTANCE
+user_data.util.fetch_ssl_details = lambda paths: {}
+with tempfile.TemporaryDirectory() as folder:
+    paths = helpers.Paths({"cloud_dir": folder, "run_dir": folder})
+    handler = ShellScriptByFreqPartHandler(PER_ALWAYS, paths)
+    def boot(data, frequency):
+        message = user_data.UserDataProcessor(paths).process(data)
+        context = {"handlers": {"text/x-shellscript-per-boot": handler}, "excluded": [], "handlerdir": folder}
+        handlers.walk(message, handlers.walker_callback, {**context, "data": None, "frequency": frequency, "handlercount": 0})
+        return os.listdir(os.path.join(folder, "scripts", "per-boot"))
+    script = b"MIME-Version: 1.0\nContent-Type: text/x-shellscript-per-boot\nContent-Disposition: attachment; filename=hi.sh\n\n#!/bin/sh\n"
+    print(boot(script, PER_INSTANCE), boot(b"#cloud-config\n{}\n", PER_ALWAYS))
+`;
+
 const base64 = (text: string): string => Buffer.from(text).toString('base64');
 
 describe('user-data that the guest needs once', () => {
@@ -67,7 +87,6 @@ describe('user-data that runs at every boot', () => {
   it.each([
     ['a boothook', '#cloud-boothook\n#!/bin/sh\n'],
     ['a boothook part', mime('Content-Type: text/cloud-boothook\n\n#!/bin/sh\n')],
-    ['a per-boot script', mime('Content-Type: text/x-shellscript-per-boot\n\n#!/bin/sh\n')],
     ['a cloud-config part', mime('Content-Type: text/cloud-config\n\nbootcmd: [a]\n')],
     [
       'a part in base64',
@@ -97,6 +116,21 @@ describe('user-data that runs at every boot', () => {
     ['a text in an archive', '#cloud-config-archive\n- "#cloud-boothook\\n#!/bin/sh"\n'],
   ])('is found in %s', (_, text) => {
     expect(check(text)).toThrow(/cloud-init takes it from the seed at every boot/);
+  });
+});
+
+describe('a script that the guest keeps for every boot', () => {
+  it('is refused, since scrubbing the seed would not take it away', () => {
+    expect(check(mime('Content-Type: text/x-shellscript-per-boot\n\n#!/bin/sh\n'))).toThrow(
+      'user-data: part 1: a per-boot script: the guest keeps it on its disk and runs it at every boot, so seed.scrub would ' +
+        'not take it away',
+    );
+  });
+
+  it.skipIf(!oracleIsInstalled)('is there at the second boot, when its seed is scrubbed', () => {
+    const { stdout, stderr } = spawnSync('/usr/bin/python3', ['-c', TWO_BOOTS], { encoding: 'utf8' });
+
+    expect(stdout, stderr).toBe("['hi.sh'] ['hi.sh']\n");
   });
 });
 
