@@ -44,8 +44,24 @@ describe('parseXml', () => {
     },
   );
 
+  it('reads CDATA as the text that it is', () => {
+    expect(parseXml('<a>1<![CDATA[<&>]]>2</a>').text).toBe('1<&>2');
+  });
+
+  it('finds nothing where a path leads nowhere', () => {
+    const domain = parseXml('<domain><name>vm1</name></domain>');
+
+    expect(elementAt(domain, 'devices', 'disk')).toBeNull();
+    expect(textAt(domain, 'devices', 'disk')).toBeNull();
+  });
+
   it('refuses what is nested without end, so that a listing skips the domain', () => {
-    expect(() => parseXml(`${'<a>'.repeat(5_000)}${'</a>'.repeat(5_000)}`)).toThrow(XmlError);
+    const nested = (depth: number): string => `${'<a>'.repeat(depth)}${'</a>'.repeat(depth)}`;
+
+    expect(parseXml(nested(256)).name).toBe('a');
+    expect(() => parseXml(nested(257))).toThrow(
+      expect.objectContaining({ name: 'XmlError', message: 'elements are nested deeper than 256' }),
+    );
   });
 
   it('takes names that mean something to JavaScript for names', () => {
@@ -67,7 +83,7 @@ describe('parseXml', () => {
 
 describe('buildXml', () => {
   it('writes what parseXml reads back, with every character that XML gives a meaning', () => {
-    const value = ` <&>"' `;
+    const value = ` <&>"'\t\n\r `;
 
     const node = parseXml(
       buildXml({ tag: 'a', attributes: { x: value }, children: [{ tag: 'b', text: value }] }),
@@ -78,8 +94,8 @@ describe('buildXml', () => {
   });
 
   it('leaves out undefined attributes and null children', () => {
-    expect(buildXml({ tag: 'a', attributes: { x: undefined, y: 0 }, children: [null, { tag: 'b' }] })).toBe(
-      '<a y="0"><b/></a>',
-    );
+    expect(
+      buildXml({ tag: 'a', attributes: { x: undefined, y: 0, z: 1 }, children: [null, { tag: 'b' }] }),
+    ).toBe('<a y="0" z="1"><b/></a>');
   });
 });
