@@ -1,10 +1,11 @@
 /**
  * Mutation testing of the libvirt client (`npm run mutation`): Stryker changes the code in small ways and reports each
- * change that no test notices. One folder, since that takes two hours on two busy cores; single files with
+ * change that no test notices. One folder, since that takes an hour on two busy cores; single files with
  * `npm run mutation -- --mutate lib/libvirt/framing.ts`. The tables of numbers are left out: recorded frames judge those.
  *
  * Bounded on purpose, because a mutant can be a loop that allocates without end, and buffers are no part of the heap: one
- * worker with a limit for its heap, a limit of time for each mutant, and the script's `ulimit` on the address space.
+ * worker with a limit for its heap, a limit of time for each mutant, and the script's `ulimit` on the address space. Within
+ * the limit of time a client that never stops sending fills gigabytes: in the tests, sources and the fake daemon have an end.
  */
 export default {
   testRunner: 'vitest',
