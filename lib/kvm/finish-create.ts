@@ -13,16 +13,18 @@ import { hasCode } from './error-classification.ts';
 import { refineRefusal } from './host-resources.ts';
 import type { HostSession } from './host-session.ts';
 import { isActive } from './instance-view.ts';
+import type { Metadata } from './metadata.ts';
 import { buildStarted } from './metadata-elements.ts';
 import type { Pool } from './pool.ts';
 import type { ProviderContext } from './provider-context.ts';
+import { isBeingRemade, whileRemaking } from './remake-claim.ts';
 import { hasScrubBegun, scrubSeed } from './scrub-seed.ts';
 import { seedDigest } from './specification.ts';
 import { together } from './together.ts';
 import { advancePhase, type OwnVm, readVm, writeMetadata } from './vm.ts';
 import { volumeName } from './volume-names.ts';
 import { GIB } from './volume-xml.ts';
-import { ensureOverlay, storeSeed } from './volumes.ts';
+import { ensureOverlay, remakeOverlay, storeSeed } from './volumes.ts';
 
 /**
  * `ready`: started; `no-seed`: only a repeat of the request can go on; `no-image`: somebody else imports it, or this
@@ -55,7 +57,7 @@ export async function finishCreate(
     ]);
     const base = image ?? (await importStep(context, session, pool, vm));
     if (base === null) return 'no-image';
-    await overlayStep(session, pool, vm, base);
+    await overlayStep(context, session, pool, vm, base);
     return await startStep(context, session, vm);
   } catch (error) {
     // By UUID, 42 has one meaning: somebody deleted it. What this worker made since then must go too.
@@ -125,6 +127,7 @@ function sourceOf(context: ProviderContext, { identity }: OwnVm): ImageSource {
 }
 
 async function overlayStep(
+  context: ProviderContext,
   session: HostSession,
   pool: Pool,
   vm: OwnVm,
@@ -139,22 +142,22 @@ async function overlayStep(
       { errors: [{ pointer: '/diskSizeGb', detail: `at least ${needed}` }] },
     );
   }
-  await ensureOverlay(
-    session,
-    pool.handle,
-    {
-      name: volumeName(vm.identity, 'disk'),
-      capacityBytes,
-      backingPath: base.path,
-      backingFormat: base.format,
-    },
-    async () => (await readVm(session, vm.handle)).description.metadata.startedAt !== null,
+  const overlay = {
+    name: volumeName(vm.identity, 'disk'),
+    capacityBytes,
+    backingPath: base.path,
+    backingFormat: base.format,
+  };
+  if ((await ensureOverlay(session, pool.handle, overlay)) === 'ready') return;
+  await whileRemaking(context, session, vm, (mayHoldData) =>
+    remakeOverlay(session, pool.handle, overlay, mayHoldData),
   );
 }
 
 /**
  * Both sides write, then look: delete marks and then destroys, this marks and then starts, and each looks for the
- * other's mark afterwards. In no other order is it sure that one of them sees the other.
+ * other's mark afterwards. In no other order is it sure that one of them sees the other. The same holds for whoever makes
+ * the disk again (remake-claim.ts).
  */
 async function startStep(context: ProviderContext, session: HostSession, vm: OwnVm): Promise<CreateProgress> {
   const { handle, identity } = vm;
@@ -164,7 +167,11 @@ async function startStep(context: ProviderContext, session: HostSession, vm: Own
     isFirst ? writeMetadata(session, handle, 'started', buildStarted(context.options.now())) : undefined,
     session.call('domainSetAutostart', { dom: handle, autostart: identity.autostart ? 1 : 0 }),
   ]);
-  if (await isBeingDeleted(session, vm)) return 'gone';
+  const before = await readMetadata(session, vm);
+  if (before.deleting !== null) return 'gone';
+  if (isBeingRemade(before, context.options.now())) {
+    throw new ProviderError('transient', `another worker is making the disk of ${identity.name} again`);
+  }
   try {
     await startDomain(context, session, vm);
   } catch (error) {
@@ -175,7 +182,7 @@ async function startStep(context: ProviderContext, session: HostSession, vm: Own
     throw error;
   }
   await advancePhase(session, handle, { phase: 'ready', startRefused: false });
-  if (await isBeingDeleted(session, vm)) {
+  if ((await readMetadata(session, vm)).deleting !== null) {
     await eraseVm(session, identity);
     return 'gone';
   }
@@ -203,6 +210,6 @@ function isRefusal(error: unknown): boolean {
 }
 
 /** @throws LibvirtError noDomain when it is gone already. */
-async function isBeingDeleted(session: HostSession, { handle }: OwnVm): Promise<boolean> {
-  return (await readVm(session, handle)).description.metadata.deleting !== null;
+async function readMetadata(session: HostSession, { handle }: OwnVm): Promise<Metadata> {
+  return (await readVm(session, handle)).description.metadata;
 }

@@ -61,6 +61,11 @@ export function buildScrub({ since, doneAt }: ScrubRecord): XmlInput {
   return element('scrub', { since, doneAt: doneAt ?? undefined });
 }
 
+/** For remakingPlace(). */
+export function buildRemaking(since: number): XmlInput {
+  return { tag: 'remaking', attributes: { since: `${since}` } };
+}
+
 /** The text virDomainSetMetadata wants: libvirt adds the namespace from its `uri` and `key` arguments itself. */
 export function metadataText(input: XmlInput): string {
   const bare = (node: XmlInput): XmlInput => ({

@@ -21,6 +21,19 @@ export const METADATA = {
 } as const;
 export type MetadataName = keyof typeof METADATA;
 
+/** Where one element stands: its namespace URI and the prefix that it is stored with. */
+export interface MetadataPlace {
+  readonly uri: string;
+  readonly key: string;
+}
+
+/** `remaking` elements are one to each worker, so that none takes another's away: the worker ends their URI. */
+export const REMAKING_URI = `${NAMESPACE_ROOT}:remaking:1:`;
+
+export function remakingPlace(worker: string): MetadataPlace {
+  return { uri: `${REMAKING_URI}${worker}`, key: 'kvmfn-remaking' };
+}
+
 /** Written by the define, never again. */
 export interface Identity {
   readonly uuid: string;
@@ -90,4 +103,6 @@ export interface Metadata {
   readonly deleting: DeletingRecord | null;
   readonly address: AddressRecord | null;
   readonly scrub: ScrubRecord | null;
+  /** Since when workers make the disk again, in milliseconds since the epoch; see remake-claim.ts. */
+  readonly remakingSince: readonly number[];
 }

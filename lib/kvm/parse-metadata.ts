@@ -13,6 +13,7 @@ import {
   type Metadata,
   type MetadataName,
   type PhaseRecord,
+  REMAKING_URI,
   type ScrubRecord,
 } from './metadata.ts';
 
@@ -37,6 +38,9 @@ export function parseMetadata(metadata: XmlElement | null): Metadata {
     deleting: parseDeleting(find('deleting')),
     address: parseAddress(find('address')),
     scrub: parseScrub(find('scrub')),
+    remakingSince: (metadata?.children ?? [])
+      .filter(({ uri }) => uri?.startsWith(REMAKING_URI) === true)
+      .map(({ attributes }) => integer(attributes['since']) ?? 0),
   };
 }
 

@@ -15,7 +15,13 @@ import type { XmlInput } from '../libvirt/xml-tree.ts';
 import { type DomainDescription, parseDomainXml } from './domain-xml.ts';
 import { hasCode } from './error-classification.ts';
 import type { CallOptions, HostSession } from './host-session.ts';
-import { type Identity, METADATA, type MetadataName, type PhaseRecord } from './metadata.ts';
+import {
+  type Identity,
+  METADATA,
+  type MetadataName,
+  type MetadataPlace,
+  type PhaseRecord,
+} from './metadata.ts';
 import { buildPhase, metadataText } from './metadata-elements.ts';
 import { together } from './together.ts';
 
@@ -88,19 +94,24 @@ export async function findOwnByUuid(
 }
 
 /** Replaces one metadata element. Repeatable. @throws LibvirtError noDomain when the VM was deleted. */
-export async function writeMetadata(
+export function writeMetadata(
   session: HostSession,
   handle: DomainHandle,
   name: MetadataName,
   element: XmlInput,
 ): Promise<void> {
-  const args = {
-    dom: handle,
-    type: DOMAIN_METADATA_ELEMENT,
-    metadata: metadataText(element),
-    key: METADATA[name].key,
-    uri: METADATA[name].uri,
-  };
+  return writeElement(session, handle, METADATA[name], element);
+}
+
+/** As writeMetadata, at any place; null removes the element. */
+export async function writeElement(
+  session: HostSession,
+  handle: DomainHandle,
+  place: MetadataPlace,
+  element: XmlInput | null,
+): Promise<void> {
+  const metadata = element === null ? null : metadataText(element);
+  const args = { dom: handle, type: DOMAIN_METADATA_ELEMENT, metadata, ...place };
   try {
     await session.call('domainSetMetadata', { ...args, flags: DOMAIN_AFFECT_CONFIG });
   } catch (error) {

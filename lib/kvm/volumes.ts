@@ -31,29 +31,37 @@ export async function storeSeed(
 }
 
 /**
- * Makes the overlay or finds the one that is there. One that does not match (the daemon died over it, the file was
- * cut) is made again, unless a start was ever issued: then it may hold the guest's data and is left alone. That is
- * asked only now, and the overlay looked at once more after it: another worker may have made it good and started it.
- *
- * @throws ProviderError `permanent` for a disk that does not match and may not be made again.
+ * Makes the overlay or finds the one that is there.
+ * @returns `damaged` for one that does not match: the daemon died over it, or the file was cut.
  */
 export async function ensureOverlay(
   session: HostSession,
   pool: StoragePoolHandle,
   overlay: OverlaySpec,
-  wasStarted: () => Promise<boolean>,
+): Promise<'ready' | 'damaged'> {
+  const { vol, isNew } = await createOrFind(session, pool, overlay.name, buildOverlayXml(overlay), 0n);
+  return isNew || (await matches(session, vol, overlay)) ? 'ready' : 'damaged';
+}
+
+/**
+ * Makes a damaged overlay again, unless a start was ever issued: then it may hold the guest's data and is left alone. It is
+ * looked at once more: another worker may have made it good.
+ *
+ * @param mayHoldData as whileRemaking() says, within which this runs
+ * @throws ProviderError `permanent` for a disk that does not match and may not be made again.
+ */
+export async function remakeOverlay(
+  session: HostSession,
+  pool: StoragePoolHandle,
+  overlay: OverlaySpec,
+  mayHoldData: boolean,
 ): Promise<void> {
-  const xml = buildOverlayXml(overlay);
-  const { vol, isNew } = await createOrFind(session, pool, overlay.name, xml, 0n);
-  if (isNew || (await matches(session, vol, overlay))) return;
-  const mayHoldData = await wasStarted();
-  if (await matches(session, vol, overlay)) return;
+  if ((await ensureOverlay(session, pool, overlay)) === 'ready') return;
   if (mayHoldData) {
     throw new ProviderError('permanent', `the disk ${overlay.name} is not the overlay it was made as`);
   }
   await deleteVolume(session, pool, overlay.name);
-  const again = await createOrFind(session, pool, overlay.name, xml, 0n);
-  if (!(await matches(session, again.vol, overlay))) {
+  if ((await ensureOverlay(session, pool, overlay)) === 'damaged') {
     throw new ProviderError('transient', `the overlay ${overlay.name} does not come out as it was asked for`);
   }
 }

@@ -5,6 +5,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { volumeName } from '../../lib/kvm/volume-names.ts';
 import { ERROR_CODE } from '../../lib/libvirt/errors.ts';
+import type { WorkMessage } from '../../lib/provider/work.ts';
 import { HostProbe, ImageServer, tinyRawImage } from '../contract/fleet-harness.ts';
 import { EmbeddedWorld, HOST } from './embedded-world.ts';
 
@@ -32,21 +33,27 @@ it('keeps a delete that libvirt refuses for good: nobody else would end it', asy
   expect([...daemon.state.domains.all]).toEqual([]);
 });
 
-it('does not make a disk again that another worker has made good and started a guest on meanwhile', async () => {
-  await using world = await EmbeddedWorld.start({ image, imagePresent: true });
+/** A VM whose overlay is as a daemon leaves it that died over it, and the message that its worker gets. */
+async function damagedOverlay(world: EmbeddedWorld): Promise<WorkMessage> {
   const { fleet, daemon } = world;
   daemon.faults.at('storageVolCreateXml', { kind: 'cut-before' }, 2);
   await fleet.use((p) => p.create(fleet.request('vm-1', HOST.name))).catch(() => undefined);
   daemon.faults.reset();
-  const { host, name, uuid } = fleet.queue[0]?.message ?? expect.fail('no message');
-  // As a daemon leaves it that died over the overlay.
+  const { message } = fleet.queue[0] ?? expect.fail('no message');
+  const { host, name, uuid } = message;
   const probe = await HostProbe.open(fleet.options.dial, HOST);
   await probe.createVolume(
     volumeName({ fleet: fleet.options.fleet, host, name, uuid }, 'disk'),
     Buffer.alloc(512),
   );
   await probe.close();
-  const { message } = fleet.queue[0] ?? expect.fail('no message');
+  return message;
+}
+
+it('does not make a disk again that another worker has made good and started a guest on meanwhile', async () => {
+  await using world = await EmbeddedWorld.start({ image, imagePresent: true });
+  const { fleet, daemon } = world;
+  const message = await damagedOverlay(world);
   let sawTheDamage = false;
   daemon.faults.always({
     kind: 'hook',
@@ -63,5 +70,38 @@ it('does not make a disk again that another worker has made good and started a g
   await fleet.use((worker) => worker.continueWork(message));
 
   expect(daemon.faults.procedures.filter((procedure) => procedure === 'storageVolDelete')).toHaveLength(1);
+  expect(await world.inspect()).toEqual({ running: ['vm-1'], broken: [], leftovers: [] });
+});
+
+it('starts no guest on a disk that another worker is about to delete and make again', async () => {
+  await using world = await EmbeddedWorld.start({ image, imagePresent: true });
+  const { fleet, daemon } = world;
+  const message = await damagedOverlay(world);
+  const seen: unknown[] = [];
+  const overtake = async (): Promise<void> => {
+    // A second worker finds the same damage, makes the disk good and comes to its start, while the first is to delete.
+    seen.push(await fleet.use((worker) => worker.continueWork(message)).catch((error: unknown) => error));
+    seen.push(daemon.state.boots.filter(({ uuid }) => uuid === message.uuid).length);
+  };
+  daemon.faults.at('storageVolDelete', { kind: 'hook', hook: overtake });
+
+  await fleet.use((worker) => worker.continueWork(message));
+
+  expect(seen).toEqual([expect.objectContaining({ kind: 'transient' }), 0]);
+  expect(await world.inspect()).toEqual({ running: ['vm-1'], broken: [], leftovers: [] });
+});
+
+it('makes a disk again and starts the guest where a worker died over that a while ago', async () => {
+  await using world = await EmbeddedWorld.start({ image, imagePresent: true });
+  const { fleet, daemon } = world;
+  const message = await damagedOverlay(world);
+  daemon.faults.at('storageVolDelete', { kind: 'cut-after' });
+  await fleet.use((worker) => worker.continueWork(message)).catch(() => undefined);
+
+  const soon = await fleet.use((worker) => worker.continueWork(message)).catch((error: unknown) => error);
+  fleet.advance(21 * 60);
+  await fleet.use((worker) => worker.continueWork(message));
+
+  expect(soon).toMatchObject({ kind: 'transient' });
   expect(await world.inspect()).toEqual({ running: ['vm-1'], broken: [], leftovers: [] });
 });

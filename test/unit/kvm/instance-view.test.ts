@@ -50,7 +50,7 @@ function vm(metadata: Partial<Metadata> = {}, phase: Partial<PhaseRecord> = {}, 
       macs: ['02:00:00:00:00:01'],
       metadata: {
         ...{ identity, phase: record, startedAt: NOW - 500, expiresAt: null, labels: {}, protected: false },
-        ...{ deleting: null, address: null, scrub: null },
+        ...{ deleting: null, address: null, scrub: null, remakingSince: [] },
         ...metadata,
       },
     },
