@@ -4,6 +4,7 @@
  * image may be larger than a function's memory and disk.
  */
 import { createHash, type Hash } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { LibvirtConnection, StoragePoolHandle } from '../libvirt/index.ts';
 import { claimedUntil, findComplete, type Generation, listGenerations } from './generations.ts';
 import type { Fetch } from './http-source.ts';
@@ -37,6 +38,11 @@ export interface ImportOptions {
   readonly onProgress?: (doneBytes: number, totalBytes: number) => void;
   /** How long the source may be silent, in milliseconds; default 60,000. */
   readonly stallMs?: number | undefined;
+  /**
+   * Another session with the same daemon, by which a failed attempt is taken back when its own has broken: else its claim
+   * keeps everybody away from the image until it expires. Called again while that fails. Whoever gives it closes it.
+   */
+  readonly reconnect?: () => Promise<LibvirtConnection>;
 }
 
 /** `busy`: another importer is at work, or was faster; imageState() says until when. */
@@ -47,6 +53,8 @@ export type ImportOutcome = 'imported' | 'busy';
  * kernel buffered; the time of the attempt bounds it as well.
  */
 const UPLOAD_STALL_MS = 120_000;
+/** A daemon that was restarted is back within seconds. */
+const RECONNECT_PAUSE_MS = 500;
 
 /**
  * May be called again and by several at once: one imports, the others get `busy`; a complete image is left as it is.
@@ -95,7 +103,7 @@ async function importNext(
       await requireRoom(place, source, download.sizeBytes);
       return await fill(place, generation, source, download, window, options);
     } catch (error) {
-      if (await takeBack(place, generation, window)) return 'imported';
+      if (await takeBack(place, generation, window, options)) return 'imported';
       throw error;
     }
   } finally {
@@ -109,16 +117,16 @@ async function fill(
   source: ImageSource,
   download: ImageDownload,
   window: ImportWindow,
-  { onProgress }: ImportOptions,
+  options: ImportOptions,
 ): Promise<ImportOutcome> {
   const { sizeBytes, header } = download;
   const data = generationVolumeName(place.base, 'data', generation);
   const vol = await createExclusively(place, data, sizeBytes);
-  if (vol === null) return (await takeBack(place, generation, window)) ? 'imported' : 'busy';
+  if (vol === null) return (await takeBack(place, generation, window, options)) ? 'imported' : 'busy';
 
   const counted = (doneBytes: number): void => {
     window.progress(doneBytes, sizeBytes);
-    onProgress?.(doneBytes, sizeBytes);
+    options.onProgress?.(doneBytes, sizeBytes);
   };
   const tail = new TailKeeper();
   await place.connection.upload(
@@ -141,17 +149,28 @@ async function fill(
 }
 
 /**
- * Undoes an attempt, in the little time that an aborted one has left, and not at all on a connection that is gone.
- * True: the generation had been verified before, by a call whose answer was lost.
+ * Undoes an attempt, in the little time that an aborted one has left; on a connection that is gone only if there can be
+ * another. True: the generation had been verified before, by a call whose answer was lost.
  */
-async function takeBack(place: ImagePlace, generation: number, window: ImportWindow): Promise<boolean> {
-  try {
-    const unhurried: ImagePlace = { ...place, options: { signal: window.takingBack() } };
-    const verdict = await abandonGeneration(unhurried, generation);
-    return verdict.kind === 'verified';
-  } catch {
-    // The claim expires by itself, and the next importer settles the rest; the first error is the one to tell.
-    return false;
+async function takeBack(
+  place: ImagePlace,
+  generation: number,
+  window: ImportWindow,
+  { reconnect }: ImportOptions,
+): Promise<boolean> {
+  const signal = window.takingBack();
+  const hasBroken = () => place.connection.closed && reconnect !== undefined;
+  for (;;) {
+    try {
+      const connection = hasBroken() ? await reconnect?.() : undefined;
+      const unhurried = { ...place, connection: connection ?? place.connection, options: { signal } };
+      const verdict = await abandonGeneration(unhurried, generation);
+      return verdict.kind === 'verified';
+    } catch {
+      // The claim expires by itself, and the next importer settles the rest; the first error is the one to tell.
+      if (!hasBroken() || signal.aborted) return false;
+    }
+    await delay(RECONNECT_PAUSE_MS);
   }
 }
 

@@ -106,6 +106,7 @@ async function importStep(context: ProviderContext, session: HostSession, pool: 
     fetch: options.fetch,
     now: options.now,
     deadlineAt: options.deadlineAt,
+    reconnect: async () => (await context.sessions.get(session.host)).connection,
     ...(options.signal === undefined ? {} : { signal: options.signal }),
   });
   context.report('image-import', { host: session.host.name, image: source.name, outcome });

@@ -105,3 +105,18 @@ it('makes a disk again and starts the guest where a worker died over that a whil
   expect(soon).toMatchObject({ kind: 'transient' });
   expect(await world.inspect()).toEqual({ running: ['vm-1'], broken: [], leftovers: [] });
 });
+
+it('gives its claim on the image up by another session when its own breaks in the middle of the import', async () => {
+  await using world = await EmbeddedWorld.start({ image, imagePresent: false });
+  const { fleet, daemon } = world;
+  await fleet.use((p) => p.create(fleet.request('vm-1', HOST.name)));
+  const { message } = fleet.queue[0] ?? expect.fail('no message');
+  const work = () => fleet.use((worker) => worker.continueWork(message), { canImport: true });
+  daemon.faults.reset();
+  daemon.faults.at('storageVolUpload:data', { kind: 'cut-before' });
+  await expect(work()).rejects.toMatchObject({ kind: 'transient' });
+
+  await work();
+
+  expect(await world.inspect()).toEqual({ running: ['vm-1'], broken: [], leftovers: [] });
+});
