@@ -21,6 +21,7 @@ import { type ResolvedRequest, requireScrubbable, resolveRequest } from './resol
 import { hasScrubBegun, isScrubDue } from './scrub-seed.ts';
 import { differingFields, SCRUB_FIELD, specificationOf } from './specification.ts';
 import {
+  absentAsNull,
   advancePhase,
   asOwn,
   findVmAgain,
@@ -65,7 +66,9 @@ async function finishOwn(
 ): Promise<CreateResult> {
   const { handle, identity } = vm;
   try {
-    return await finishOrHandOver(context, session, pool, vm, seed, true);
+    const result = await finishOrHandOver(context, session, pool, vm, seed, true);
+    if (result !== null) return result;
+    throw new ProviderError('conflict', 'the VM was deleted while it was being created');
   } catch (error) {
     const refusal = toProviderError(error, { op: 'create', host: identity.host });
     if (refusal.retryable) throw refusal;
@@ -83,6 +86,10 @@ async function finishOwn(
   }
 }
 
+/**
+ * Another request made this VM. If it goes away meanwhile, it was deleted, or that request was refused and took it back,
+ * which cannot be told apart; only a repeat can say whether this request is to be refused too.
+ */
 async function join(
   context: ProviderContext,
   session: HostSession,
@@ -90,14 +97,32 @@ async function join(
   resolved: ResolvedRequest,
   found: Vm,
 ): Promise<CreateResult> {
+  const result = await absentAsNull(() => finishJoined(context, session, pool, resolved, found));
+  if (result !== null) return result;
+  const { name } = resolved.request;
+  throw new ProviderError(
+    'transient',
+    `the VM ${name} went away: it was deleted, or the request that made it was refused`,
+  );
+}
+
+async function finishJoined(
+  context: ProviderContext,
+  session: HostSession,
+  pool: Promise<Pool>,
+  resolved: ResolvedRequest,
+  found: Vm,
+): Promise<CreateResult | null> {
   const vm = requireSame(context, resolved, found);
   const { metadata } = vm.description;
   if (metadata.deleting !== null) {
     throw new ProviderError('transient', `a VM of the name ${vm.identity.name} is still being deleted`);
   }
   const phase = metadata.phase;
-  if (phase?.phase === 'ready')
-    return { outcome: 'existing', instance: await ensureRunning(context, session, vm) };
+  if (phase?.phase === 'ready') {
+    const instance = await ensureRunning(context, session, vm);
+    return instance === null ? null : { outcome: 'existing', instance };
+  }
   const seed = buildVmSeed(resolved, vm.identity);
   const isOver = phase === null || phase.phase === 'failed' || context.options.now() >= phase.deadline;
   const current = isOver ? await resume(context, session, vm) : vm;
@@ -135,7 +160,11 @@ function requireSame(context: ProviderContext, { request }: ResolvedRequest, fou
  * A VM that was made and is shut off is started again, and its address waited for: a create makes it exist and run. One
  * that runs, with a seed that could not be scrubbed in time, is watched for another while.
  */
-async function ensureRunning(context: ProviderContext, session: HostSession, vm: OwnVm): Promise<Instance> {
+async function ensureRunning(
+  context: ProviderContext,
+  session: HostSession,
+  vm: OwnVm,
+): Promise<Instance | null> {
   const { state } = await session.call('domainGetState', { dom: vm.handle, flags: 0 });
   if (!isActive(state) && vm.handle.id < 0) {
     await sendWork(context, 'create', vm.host, vm.identity, CONTINUATION_SECONDS);
@@ -175,7 +204,10 @@ function newDeadline({ options }: ProviderContext): number {
   return options.now() + options.deadlines.createSeconds * 1000;
 }
 
-/** @param isNews whether the queue is to hear of it when this invocation cannot finish. */
+/**
+ * @param isNews whether the queue is to hear of it when this invocation cannot finish.
+ * @returns null when the VM is gone.
+ */
 async function finishOrHandOver(
   context: ProviderContext,
   session: HostSession,
@@ -183,11 +215,10 @@ async function finishOrHandOver(
   vm: OwnVm,
   seed: Uint8Array,
   isNews: boolean,
-): Promise<CreateResult> {
+): Promise<CreateResult | null> {
   const progress = await finishCreate(context, session, pool, vm, seed);
-  if (progress === 'gone')
-    throw new ProviderError('conflict', 'the VM was deleted while it was being created');
-  const instance = await instanceOf(context, session, vm);
+  const instance = progress === 'gone' ? null : await instanceOf(context, session, vm);
+  if (instance === null) return null;
   if (progress === 'ready') return { outcome: 'created', instance };
   if (isNews) await sendWork(context, 'create', vm.host, vm.identity, 0);
   return { outcome: 'accepted', instance };
@@ -197,9 +228,8 @@ async function instanceOf(
   context: ProviderContext,
   session: HostSession,
   { handle }: OwnVm,
-): Promise<Instance> {
+): Promise<Instance | null> {
   const found = await findVmAgain(session, handle);
   const vm = found === null ? null : asOwn(found, context.options.fleet);
-  if (vm === null) throw new ProviderError('conflict', 'the VM was deleted while it was being created');
-  return observe(context, session, vm, { lookAfresh: false });
+  return vm === null ? null : absentAsNull(() => observe(context, session, vm, { lookAfresh: false }));
 }

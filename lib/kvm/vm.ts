@@ -154,7 +154,8 @@ const NO_PHASE: PhaseRecord = {
   error: null,
 };
 
-async function absentAsNull<T>(read: () => Promise<T>): Promise<T | null> {
+/** Null when the domain is not there, or not any more. */
+export async function absentAsNull<T>(read: () => Promise<T | null>): Promise<T | null> {
   try {
     return await read();
   } catch (error) {

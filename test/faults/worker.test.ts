@@ -73,6 +73,22 @@ it('does not make a disk again that another worker has made good and started a g
   expect(await world.inspect()).toEqual({ running: ['vm-1'], broken: [], leftovers: [] });
 });
 
+it('tells a request whose VM goes away under it to come again: the one that made it may have been refused', async () => {
+  await using world = await EmbeddedWorld.start({ image, imagePresent: true });
+  const { fleet, daemon } = world;
+  const create = () => fleet.use((provider) => provider.create(fleet.request('vm-1', HOST.name)));
+  daemon.faults.at('storageVolCreateXml', { kind: 'cut-before' });
+  await create().catch(() => undefined);
+  daemon.faults.reset();
+  const takeAway = () => fleet.use((provider) => provider.delete(ID));
+  daemon.faults.at('storageVolCreateXml', { kind: 'hook', hook: async () => void (await takeAway()) });
+
+  await expect(create()).rejects.toMatchObject({ kind: 'transient' });
+
+  expect((await create()).outcome).toBe('created');
+  expect(await world.inspect()).toEqual({ running: ['vm-1'], broken: [], leftovers: [] });
+});
+
 it('starts no guest on a disk that another worker is about to delete and make again', async () => {
   await using world = await EmbeddedWorld.start({ image, imagePresent: true });
   const { fleet, daemon } = world;
