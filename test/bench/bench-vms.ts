@@ -47,40 +47,26 @@ export async function startVm(connection: LibvirtConnection): Promise<string> {
   return name;
 }
 
-/** Removes every VM of these, also those that an earlier run has left behind. May be repeated. */
-export async function removeVms(connection: LibvirtConnection): Promise<void> {
+/** Removes every VM of these, or of those with another prefix, also those that an earlier run has left behind. May be repeated. */
+export async function removeVms(connection: LibvirtConnection, prefix = NAME_PREFIX): Promise<void> {
   const { domains } = await connection.call('connectListAllDomains', { needResults: 1, flags: 0 });
-  const ours = domains.filter(({ name }) => name.startsWith(NAME_PREFIX));
+  const ours = domains.filter(({ name }) => name.startsWith(prefix));
   await mapBounded(ours, IN_FLIGHT, async (dom) => {
     if (dom.id >= 0) await connection.call('domainDestroy', { dom });
     await connection.call('domainUndefine', { dom });
   });
 }
 
+/** The definition of a VM, and the names of its volumes, for those who make one without the provider. */
+export function describeVm(name: string) {
+  const uuid = crypto.randomUUID();
+  const volume = (kind: 'disk' | 'seed') => volumeName(identityOf(name, uuid), kind);
+  return { xml: buildVmXml(name, uuid), disk: volume('disk'), seed: volume('seed') };
+}
+
 /** As a VM of the provider is once its create has ended. */
 function buildVmXml(name: string, uuid: string): string {
-  const identity: Identity = {
-    uuid,
-    fleet: BENCH_FLEET,
-    host: KVM_HOST.name,
-    name,
-    uid: `request-${name}`,
-    createdAt: CREATED_AT,
-    image: 'debian-12',
-    machineType: 'small',
-    diskSizeGb: 10,
-    autostart: true,
-    baseVolume: `kvmfn-image_debian-12_${'0'.repeat(16)}.qcow2`,
-    seedBytes: 376_832,
-    seedDigest: '0'.repeat(64),
-    scrub: false,
-    requested: {
-      'placement.machineType': 'small',
-      'placement.image': 'debian-12',
-      cloudInit: '0'.repeat(64),
-      labels: '[["role","proxy"]]',
-    },
-  };
+  const identity = identityOf(name, uuid);
   return buildDomainXml({
     name,
     uuid,
@@ -103,4 +89,29 @@ function buildVmXml(name: string, uuid: string): string {
       buildLabels({ role: 'proxy' }),
     ],
   });
+}
+
+function identityOf(name: string, uuid: string): Identity {
+  return {
+    uuid,
+    fleet: BENCH_FLEET,
+    host: KVM_HOST.name,
+    name,
+    uid: `request-${name}`,
+    createdAt: CREATED_AT,
+    image: 'debian-12',
+    machineType: 'small',
+    diskSizeGb: 10,
+    autostart: true,
+    baseVolume: `kvmfn-image_debian-12_${'0'.repeat(16)}.qcow2`,
+    seedBytes: 376_832,
+    seedDigest: '0'.repeat(64),
+    scrub: false,
+    requested: {
+      'placement.machineType': 'small',
+      'placement.image': 'debian-12',
+      cloudInit: '0'.repeat(64),
+      labels: '[["role","proxy"]]',
+    },
+  };
 }

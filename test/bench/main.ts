@@ -8,6 +8,7 @@ import { bringUp, readStatus, takeDown } from '../lab/lifecycle.ts';
 import { openBenchHost } from './bench-host.ts';
 import { removeVms, startVm } from './bench-vms.ts';
 import { measureColdStarts } from './cold-start.ts';
+import { measureCreates } from './create-speed.ts';
 import type { Measurement } from './judgement.ts';
 import { measureLists } from './list-speed.ts';
 import { describeMachine } from './machine.ts';
@@ -31,7 +32,7 @@ async function bench(options: BenchOptions, control: RunControl): Promise<void> 
   let delayedRoundTripMs: number | null = null;
   const takes = (measure: BenchOptions['measures'][number]) => options.measures.includes(measure);
 
-  if (takes('session') || takes('list') || takes('upload')) {
+  if ((['session', 'list', 'create', 'upload'] as const).some(takes)) {
     const onHost = await measureOnHost(options, control);
     parts.push(onHost.measurement);
     delayedRoundTripMs = onHost.roundTripMs;
@@ -64,6 +65,7 @@ async function measureOnHost(options: BenchOptions, control: RunControl) {
   for (const measure of options.measures) {
     if (measure === 'session') parts.push(await measureSessions(shared, options, control));
     if (measure === 'list') parts.push(await measureLists(shared, options, control));
+    if (measure === 'create') parts.push(await measureCreates(shared, options, control));
     if (measure === 'upload') parts.push(await measureUploads(shared, options, control));
   }
   return { measurement: combine(parts), roundTripMs: ways.measuredMs };

@@ -1,7 +1,7 @@
 /** The command line of `npm run bench`. */
 import { parseArgs } from 'node:util';
 
-export const MEASURES = ['session', 'list', 'upload', 'cold-start', 'seed-image'] as const;
+export const MEASURES = ['session', 'list', 'create', 'upload', 'cold-start', 'seed-image'] as const;
 export type MeasureName = (typeof MEASURES)[number];
 
 export interface BenchOptions {

@@ -63,6 +63,7 @@ export function peerSettings({ access }: BenchHost): PeerSettings {
     fleet: BENCH_FLEET,
     host: KVM_HOST.name,
     pool: POOL.name,
+    bridge: KVM_HOST.bridge,
   };
 }
 

@@ -14,6 +14,7 @@ export interface PeerSettings {
   readonly fleet: string;
   readonly host: string;
   readonly pool: string;
+  readonly bridge: string;
 }
 
 /**
@@ -43,6 +44,21 @@ export interface ListOrder extends Endpoint {
 export interface ListAnswer extends Timed {
   /** VMs of the fleet whose state and metadata were read. */
   readonly count: number;
+}
+
+/** A disk image, from this machine's own files. */
+export interface BenchImage {
+  readonly url: string;
+  /** `sha256:…`. */
+  readonly checksum: string;
+}
+
+/** Connect, open, create the VM or delete it as the functions do, close: all of it is timed. */
+export interface VmOrder extends Endpoint {
+  readonly op: 'create' | 'delete';
+  readonly vm: string;
+  /** Brought to the host by the first create. */
+  readonly image: BenchImage;
 }
 
 /** Connect, open, look the volume up, send the file into it, close: all of it is timed. */

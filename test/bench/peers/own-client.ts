@@ -6,7 +6,6 @@ import { createReadStream, readFileSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { IN_FLIGHT, mapBounded } from '../../../lib/kvm/bounded-map.ts';
-import { createKvmProvider } from '../../../lib/kvm/kvm-provider.ts';
 import { LibvirtConnection } from '../../../lib/libvirt/connection.ts';
 import {
   DOMAIN_AFFECT_CONFIG,
@@ -26,10 +25,12 @@ import type {
   SessionAnswer,
   SessionOrder,
   UploadOrder,
+  VmOrder,
 } from './orders.ts';
+import { listWithProvider, makeOrTakeAway } from './own-provider.ts';
 import type { Timed } from './warm-peer.ts';
 
-type Order = SessionOrder | ListOrder | UploadOrder | ReadyOrder;
+type Order = SessionOrder | ListOrder | VmOrder | UploadOrder | ReadyOrder;
 
 interface Peer {
   readonly settings: PeerSettings;
@@ -38,7 +39,6 @@ interface Peer {
 }
 
 const TIMEOUT_MS = 120_000;
-const INVOCATION_MS = 600_000;
 /** As lib/image reads a file. */
 const READ_BYTES = 256 * 1024;
 
@@ -49,9 +49,12 @@ async function carryOut(peer: Peer, order: Order): Promise<Timed> {
     case 'session':
       return await runSession(peer, order);
     case 'list-provider':
-      return await listWithProvider(peer, order);
+      return await listWithProvider(peer.settings, () => dial(peer, order), order);
     case 'list-together':
       return await listWithClient(peer, order);
+    case 'create':
+    case 'delete':
+      return await makeOrTakeAway(peer.settings, () => dial(peer, order), order);
     case 'upload':
       return await upload(peer, order);
     default:
@@ -72,38 +75,6 @@ async function runSession(peer: Peer, order: SessionOrder): Promise<SessionAnswe
     return { state, metadata: metadata ?? '', addresses };
   });
   return { ms: performance.now() - startedAt, ...answer };
-}
-
-/** What a `GET /instances` does on a host. The session is there already: a get opens it. */
-async function listWithProvider(peer: Peer, order: ListOrder): Promise<ListAnswer> {
-  const { fleet, host, pool } = peer.settings;
-  const provider = createKvmProvider({
-    fleet,
-    hosts: [{ name: host, pool, bridge: 'br0', virtType: 'qemu' }],
-    machineTypes: {},
-    images: {},
-    diskSizeGb: 10,
-    vendorData: '',
-    deadlines: { createSeconds: 3600, deleteSeconds: 600 },
-    dial: () => dial(peer, order),
-    enqueue: () => Promise.reject(new Error('a list leaves no work behind')),
-    fetch,
-    now: Date.now,
-    randomUuid: () => crypto.randomUUID(),
-    deadlineAt: Date.now() + INVOCATION_MS,
-    canImport: false,
-  });
-  try {
-    await provider.get(`${host}/${order.vm}`);
-    const startedAt = performance.now();
-    const { instances, hosts } = await provider.listByTag();
-    const ms = performance.now() - startedAt;
-    const incomplete = hosts.find(({ complete }) => !complete);
-    if (incomplete !== undefined) throw new Error(incomplete.error?.detail);
-    return { ms, count: instances.length };
-  } finally {
-    await provider.close();
-  }
 }
 
 /** The same calls as the peers make, as many together as the provider allows itself. */
