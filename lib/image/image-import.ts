@@ -156,7 +156,7 @@ async function takeBack(
   place: ImagePlace,
   generation: number,
   window: ImportWindow,
-  { reconnect }: ImportOptions,
+  { reconnect, signal: callersSignal }: ImportOptions,
 ): Promise<boolean> {
   const signal = window.takingBack();
   const hasBroken = () => place.connection.closed && reconnect !== undefined;
@@ -168,7 +168,7 @@ async function takeBack(
       return verdict.kind === 'verified';
     } catch {
       // The claim expires by itself, and the next importer settles the rest; the first error is the one to tell.
-      if (!hasBroken() || signal.aborted) return false;
+      if (!hasBroken() || signal.aborted || callersSignal?.aborted === true) return false;
     }
     await delay(RECONNECT_PAUSE_MS);
   }
