@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type AddressRecord, type Identity, METADATA } from '../../../lib/kvm/metadata.ts';
+import { type AddressRecord, type Identity, METADATA, remakingPlace } from '../../../lib/kvm/metadata.ts';
 import {
   buildAddress,
   buildDeleting,
@@ -9,6 +9,7 @@ import {
   buildLease,
   buildPhase,
   buildProtection,
+  buildRemaking,
   buildScrub,
   buildStarted,
   metadataText,
@@ -79,8 +80,20 @@ describe('metadata', () => {
         labels: { a: 'b', c: '' },
         protected: true,
       },
-      ...{ deleting, address, scrub },
+      ...{ deleting, address, scrub, remakingSince: [] },
     });
+  });
+
+  it('finds the mark of every worker that makes the disk again, each under a URI of its own', () => {
+    const mark = (worker: string, since: string) =>
+      `<m:remaking xmlns:m="${remakingPlace(worker).uri}" since="${since}"/>`;
+
+    const { remakingSince } = parseMetadata(
+      parseXml(`<metadata>${mark('a', '7')}${mark('b', '9')}${mark('c', 'x')}</metadata>`),
+    );
+
+    expect(remakingSince).toEqual([7, 9, 0]);
+    expect(metadataText(buildRemaking(7))).toBe('<remaking since="7"/>');
   });
 
   it('keeps any printable ASCII uid exactly', () => {
