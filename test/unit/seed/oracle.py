@@ -3,11 +3,13 @@
 One JSON request a line on stdin, one JSON answer a line on stdout, so that one process serves a whole test file.
 Nothing is executed and nothing is fetched: scripts, boothooks and part-handlers are recorded, includes are listed.
 """
+import atexit
 import base64
 import datetime
 import json
 import logging
 import os
+import shutil
 import sys
 import tempfile
 
@@ -18,6 +20,7 @@ from cloudinit.net import network_state
 from cloudinit.settings import PER_INSTANCE
 
 WORK = tempfile.mkdtemp(prefix="kvmfn-oracle-")
+atexit.register(shutil.rmtree, WORK, ignore_errors=True)
 INSTANCE_DATA = os.path.join(WORK, "instance-data.json")
 with open(INSTANCE_DATA, "w", encoding="utf-8") as out:
     json.dump({"v1": {"instance_id": "i-oracle", "distro": "debian", "local_hostname": "vm1"}}, out)
